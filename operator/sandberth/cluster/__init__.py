@@ -1,0 +1,1 @@
+"""Test beds: a real control plane on this machine."""

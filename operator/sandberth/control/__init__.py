@@ -1,0 +1,1 @@
+"""The operator: kopf handlers, work queue and reconcilers."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API: names, slim models, client, informer and the making of Pods."""

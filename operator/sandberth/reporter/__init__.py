@@ -1,0 +1,1 @@
+"""Node reports: what runs on each node, written to its NodeCapacity."""
