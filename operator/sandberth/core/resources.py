@@ -1,7 +1,7 @@
 """Amounts of the resources that placement counts, as exact integers.
 
-Integers make undo exact: what a release gives back is what the reservation took. Parsing Kubernetes quantities is
-`sandberth.core.quantity`; the sum over the containers of a pod is `sandberth.core.requests`.
+Integers make undo exact: what a release gives back is what the reservation took. Parsing Kubernetes quantities
+is `sandberth.core.quantity`; the sum over the containers of a pod is `sandberth.core.requests`.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,247 @@
+"""One user's connection to one API server: requests, and watches as lines.
+
+No retries and no caching: the callers decide what an error means for them. The one exception is an expired token,
+because a request answered with 401 was not executed.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Literal, Self, overload
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from sandberth import __version__
+from sandberth.kube.errors import ApiError, Unreachable
+from sandberth.kube.kubeconfig import ClusterAccess
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+Params = Mapping[str, str | int]
+
+_CONNECT_SECONDS = 10.0
+_KEEP_ALIVE_SECONDS = 60.0  # below the 90 s after which an API server closes idle connections
+
+
+def path_of(
+    group: str,
+    version: str,
+    plural: str,
+    *,
+    namespace: str | None = None,
+    name: str | None = None,
+    subresource: str | None = None,
+) -> str:
+    """Return the URL path of a collection or an object; group "" is the core group, no namespace means all."""
+    parts = ["apis", group, version] if group else ["api", version]
+    if namespace:
+        parts += ["namespaces", namespace]
+    parts.append(plural)
+    if name:
+        parts.append(name)
+        if subresource:
+            parts.append(subresource)
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+class Client:
+    """An open connection pool; use it as an async context manager.
+
+    Every method raises ApiError when the server said no, and Unreachable when no whole answer came: a write may then
+    have been executed.
+    """
+
+    def __init__(self, access: ClusterAccess, *, connections: int = 100, timeout_seconds: float = 30.0) -> None:
+        self.access = access
+        self._connections = connections
+        self._limits = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=self._connections,
+                keepalive_timeout=_KEEP_ALIVE_SECONDS,
+                ssl=self.access.tls or True,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._limits,
+            headers={
+                "Accept": JSON,
+                "Accept-Encoding": "identity",  # compressing lists costs the server more than the bytes are worth
+                "User-Agent": f"sandberth/{__version__}",
+            },
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @overload
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        timeout_seconds: float | None = None,
+        raw: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        timeout_seconds: float | None = None,
+        raw: Literal[True],
+    ) -> bytes: ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        timeout_seconds: float | None = None,
+        raw: bool = False,
+    ) -> dict[str, Any] | bytes:
+        """Send one request; return the decoded answer, or its bytes with `raw`."""
+        limits = self._limits if timeout_seconds is None else _total_timeout(timeout_seconds)
+        async with self._answer(method, path, params, limits=limits, body=body, content_type=content_type) as response:
+            content = await response.read()
+        if raw:
+            return content
+        try:
+            document: dict[str, Any] = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise Unreachable(method, path, error) from error
+        return document
+
+    async def get(self, path: str, params: Params | None = None) -> dict[str, Any]:
+        """Return one object. Without a resourceVersion in `params` the read is consistent."""
+        return await self.request("GET", path, params=params)
+
+    async def list(self, path: str, params: Params | None = None, *, timeout_seconds: float | None = 60.0) -> bytes:
+        """Return one page of a list as JSON, undecoded: what of it is needed differs from kind to kind."""
+        return await self.request("GET", path, params=params, timeout_seconds=timeout_seconds, raw=True)
+
+    async def post(self, path: str, body: Any, params: Params | None = None) -> dict[str, Any]:
+        """Create an object; return it as stored."""
+        return await self.request("POST", path, params=params, body=body)
+
+    async def put(self, path: str, body: Any, params: Params | None = None) -> dict[str, Any]:
+        """Replace an object; with a resourceVersion in it, only that version of it."""
+        return await self.request("PUT", path, params=params, body=body)
+
+    async def patch(
+        self, path: str, body: Any, content_type: str = MERGE_PATCH, params: Params | None = None
+    ) -> dict[str, Any]:
+        """Change parts of an object; return it as stored."""
+        return await self.request("PATCH", path, params=params, body=body, content_type=content_type)
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        uid: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> dict[str, Any]:
+        """Delete an object, with `uid` only the one of that UID: another gives ApiError with `.conflict`."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        return await self.request("DELETE", path, body=options)
+
+    async def watch_lines(
+        self, path: str, params: Params | None = None, *, idle_seconds: float = 90.0
+    ) -> AsyncIterator[bytes]:
+        """Yield the documents of a watch, one JSON text each, until the server ends it.
+
+        Nothing at all for `idle_seconds` raises Unreachable. A last line without its end is dropped: the stream broke
+        inside it. Wrap the iterator in `contextlib.aclosing`, so that leaving early closes the connection at once.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds)
+        query: Params = {**(params or {}), "watch": "true"}
+        async with self._answer("GET", path, query, limits=limits) as response:
+            begun: list[bytes] = []  # the pieces of a line whose end has not come yet
+            async for chunk in response.content.iter_any():
+                head, *rest = chunk.split(b"\n")
+                begun.append(head)
+                if rest:
+                    yield b"".join(begun)
+                    *whole, last = rest
+                    for line in whole:
+                        yield line
+                    begun = [last]
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        params: Params | None,
+        *,
+        limits: aiohttp.ClientTimeout,
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and give its answer while it is open; translate every failure."""
+        if self._session is None:
+            raise RuntimeError("use the client inside `async with`")
+        query = f"?{urlencode(params, quote_via=quote)}" if params else ""
+        url = URL(f"{self.access.server}{path}{query}", encoded=True)
+        content = None if body is None else orjson.dumps(body)
+        headers = {} if body is None else {"Content-Type": content_type}
+        token = self.access.tokens.token()
+        try:
+            for attempt in (1, 2):
+                if token is not None:
+                    headers["Authorization"] = f"Bearer {token}"
+                async with self._session.request(
+                    method,
+                    url,
+                    data=content,
+                    headers=headers,
+                    timeout=limits,
+                    allow_redirects=False,
+                    proxy=self.access.proxy,
+                    server_hostname=self.access.server_hostname,
+                ) as response:
+                    if response.status < 300:
+                        yield response
+                        return
+                    error = ApiError.from_response(
+                        response.status, await response.read(), response.headers.get("Retry-After")
+                    )
+                if error.status != 401 or attempt == 2 or (fresh := self.access.tokens.reread()) == token:
+                    raise error
+                token = fresh
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(method, path, error) from error
+
+
+def _total_timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
