@@ -1,0 +1,235 @@
+"""What one node holds, and the four sums (views) that a score may use.
+
+The sums are kept as the holdings come and go, so that reading one costs the same on any node.
+Only `sandberth.core.ledger` changes an account.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sandberth.core.report import Freshness, Report
+from sandberth.core.resources import ZERO, Requests, Resources
+
+MAX_TOMBSTONES = 4096
+WILDCARD_ADDRESS = "0.0.0.0"  # noqa: S104 - a host port's address in a Pod, not one to listen on
+
+
+class View(StrEnum):
+    """Which sum of the ledger the score uses."""
+
+    METRICS = "metrics"
+    IN_PROGRESS = "in-progress"
+    OPTIMISTIC = "optimistic"
+    RECONCILED = "reconciled"
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """Room held on one node by one attempt of ours, or by one Pod of somebody else (`attempt_id` None).
+
+    `answered`: the create's outcome is known, or the Pod was found by a list.
+    `created_version`: the resourceVersion that the create's answer carried, while the Pod cache has not shown the Pod.
+    """
+
+    key: str
+    attempt_id: str | None
+    node_name: str
+    nominal: Resources
+    requests: Requests
+    starting: bool
+    answered: bool = True
+    pod_uid: str | None = None
+    pod_seen: bool = False
+    created_version: int = 0
+    optimistically_removed: bool = False
+
+
+@dataclass(slots=True)
+class Tombstone:
+    """An attempt that ended: what reports said of it since."""
+
+    listed: int = 0
+    absent: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """One node's holdings with their running sums; keyed by the Node's UID."""
+
+    node_uid: str
+    node_name: str
+    holdings: dict[str, Holding] = field(default_factory=dict)
+    reported_only: dict[str, Resources] = field(default_factory=dict)
+    tombstones: OrderedDict[str, Tombstone] = field(default_factory=OrderedDict)
+    report: Report | None = None
+    report_seen_at_s: float = 0.0
+    retired_histories: set[str] = field(default_factory=set)
+    sandboxes: int = 0
+    starting: int = 0
+    in_progress: int = 0
+    zombies: int = 0
+    changes: int = 0  # grows whenever a holding leaves or changes: what a refused node is watched for
+    held_cpu: int = 0
+    held_memory: int = 0
+    reported_only_cpu: int = 0
+    reported_only_memory: int = 0
+    in_progress_cpu: int = 0
+    in_progress_memory: int = 0
+    delta_cpu: int = 0  # the optimistic adds - removes since the last report; may be negative
+    delta_memory: int = 0
+    requested_cpu: int = 0
+    requested_memory: int = 0
+    requested_ephemeral_storage: int = 0
+    requested_extended: Counter[str] = field(default_factory=Counter)
+    host_ports: dict[tuple[str, int], Counter[str]] = field(default_factory=dict)
+
+    # --- reading ---
+
+    def freshness(self, now_s: float) -> Freshness:
+        """Return how far the last report can be trusted at `now_s` of our own monotonic clock."""
+        if self.report is None:
+            return Freshness.NO_REPORT
+        return self.report.freshness(now_s - self.report_seen_at_s)
+
+    def report_age_seconds(self, now_s: float) -> float | None:
+        """Return the seconds since the last accepted report was first seen, or None without one."""
+        return None if self.report is None else now_s - self.report_seen_at_s
+
+    def accounted(self, view: View, now_s: float) -> Resources:
+        """Return what the node holds in this view, never below 0.
+
+        Without a report, or with a stale one, every view is the reconciled one: there is nothing else to go by.
+        """
+        if view is View.RECONCILED or self.report is None or self.freshness(now_s) is Freshness.STALE:
+            return self.reconciled
+        cpu, memory = self.report.allocated.cpu_millicores, self.report.allocated.memory_bytes
+        if view is not View.METRICS:
+            cpu += self.in_progress_cpu
+            memory += self.in_progress_memory
+        if view is View.OPTIMISTIC:
+            cpu += self.delta_cpu
+            memory += self.delta_memory
+        return Resources(max(0, cpu), max(0, memory))
+
+    @property
+    def held(self) -> Resources:
+        """Every holding once, by Pod or reservation: what the fit check counts, no report involved."""
+        return Resources(self.held_cpu, self.held_memory)
+
+    @property
+    def reconciled(self) -> Resources:
+        """Every holding once, and what only the last complete report knows of."""
+        return Resources(self.held_cpu + self.reported_only_cpu, self.held_memory + self.reported_only_memory)
+
+    def used_cpu(self, now_s: float) -> int:
+        """Return the reported CPU usage in millicores; 0 where none was reported or it is too old to count."""
+        if self.report is None or self.report.used is None:
+            return 0
+        return self.report.used.cpu_millicores if self.freshness(now_s) is Freshness.FRESH else 0
+
+    def unconfirmed(self) -> int:
+        """Return how many created attempts the last report does not list."""
+        listed = self.report.sandboxes if self.report is not None else {}
+        return sum(
+            1
+            for holding in self.holdings.values()
+            if holding.attempt_id is not None and holding.answered and holding.attempt_id not in listed
+        )
+
+    def host_port_taken(self, address: str, protocol: str, port: int) -> bool:
+        """Return whether a Pod on the node already binds this port on this or on every address."""
+        taken = self.host_ports.get((protocol, port))
+        if not taken:
+            return False
+        return address == WILDCARD_ADDRESS or WILDCARD_ADDRESS in taken or address in taken
+
+    # --- changing (by the ledger alone) ---
+
+    def add(self, holding: Holding) -> None:
+        """Take a holding in; its key must be new."""
+        self.holdings[holding.key] = holding
+        self._count(holding, 1)
+
+    def remove(self, holding: Holding) -> None:
+        """Give a holding's room back exactly."""
+        del self.holdings[holding.key]
+        self._count(holding, -1)
+        self.changes += 1
+
+    def resize(self, holding: Holding, nominal: Resources, requests: Requests) -> None:
+        """Replace the sizes of a holding of this account."""
+        if nominal == holding.nominal and requests == holding.requests:
+            return
+        self._count(holding, -1)
+        holding.nominal, holding.requests = nominal, requests
+        self._count(holding, 1)
+        self.changes += 1
+
+    def set_starting(self, holding: Holding, *, starting: bool) -> None:
+        """Say whether the holding still counts towards the cap on starting sandboxes."""
+        if holding.attempt_id is not None and holding.starting != starting:
+            self.starting += 1 if starting else -1
+        holding.starting = starting
+
+    def settle(self, holding: Holding) -> None:
+        """The create of a holding succeeded: no longer in progress, and added optimistically."""
+        self._count_in_progress(holding, -1)
+        self.shift_delta(holding.nominal, 1)
+
+    def set_reported_only(self, sandboxes: dict[str, Resources]) -> None:
+        """Replace what only the last complete report knows of."""
+        self.reported_only = sandboxes
+        self.reported_only_cpu = sum(size.cpu_millicores for size in sandboxes.values())
+        self.reported_only_memory = sum(size.memory_bytes for size in sandboxes.values())
+
+    def shift_delta(self, size: Resources, sign: int) -> None:
+        """Add (+1) or remove (-1) a size optimistically until the next report."""
+        self.delta_cpu += sign * size.cpu_millicores
+        self.delta_memory += sign * size.memory_bytes
+
+    def bury(self, attempt_id: str) -> None:
+        """Remember that an attempt ended, so that an older report cannot bring it back; the oldest go first."""
+        if attempt_id in self.tombstones:
+            return
+        self._drop_reported_only(attempt_id)
+        self.tombstones[attempt_id] = Tombstone()
+        if len(self.tombstones) > MAX_TOMBSTONES:
+            self.tombstones.popitem(last=False)
+
+    def disinter(self, attempt_id: str) -> None:
+        """A Pod or a reservation speaks for the attempt from here: forget what a report or a tombstone said."""
+        self._drop_reported_only(attempt_id)
+        self.tombstones.pop(attempt_id, None)
+
+    def _drop_reported_only(self, attempt_id: str) -> None:
+        size = self.reported_only.pop(attempt_id, ZERO)
+        self.reported_only_cpu -= size.cpu_millicores
+        self.reported_only_memory -= size.memory_bytes
+
+    def _count(self, holding: Holding, sign: int) -> None:
+        self.held_cpu += sign * holding.nominal.cpu_millicores
+        self.held_memory += sign * holding.nominal.memory_bytes
+        requests = holding.requests
+        self.requested_cpu += sign * requests.cpu_millicores
+        self.requested_memory += sign * requests.memory_bytes
+        self.requested_ephemeral_storage += sign * requests.ephemeral_storage_bytes
+        for name, amount in requests.extended:
+            self.requested_extended[name] += sign * amount
+        for address, protocol, port in requests.host_ports:
+            taken = self.host_ports.setdefault((protocol, port), Counter())
+            taken[address] += sign
+            if taken[address] == 0:
+                del taken[address]
+            if not taken:
+                del self.host_ports[protocol, port]
+        if holding.attempt_id is not None:
+            self.sandboxes += sign
+            self.starting += sign if holding.starting else 0
+            if not holding.answered:
+                self._count_in_progress(holding, sign)
+
+    def _count_in_progress(self, holding: Holding, sign: int) -> None:
+        self.in_progress += sign
+        self.in_progress_cpu += sign * holding.nominal.cpu_millicores
+        self.in_progress_memory += sign * holding.nominal.memory_bytes
