@@ -90,7 +90,8 @@ def _scaled(text: str, power: int) -> int:
         power += _DECIMAL[suffix]
     else:
         raise QuantityError(text, f"has the unknown suffix {suffix!r}; known are n u m k M G T P E, Ki to Ei")
-    scaled = number * 10**power if power >= 0 else -(-number // 10**-power)
+    factor: int = 10 ** abs(power)
+    scaled = number * factor if power >= 0 else -(-number // factor)
     return -scaled if match["sign"] == "-" else scaled
 
 
