@@ -46,12 +46,14 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """What decides a pod's effective request. `requests` and `limits` are the pod-level ones."""
+    """What decides a pod's effective request; the amounts here are the pod-level ones, as in Container."""
 
     containers: Sequence[Container]
     init_containers: Sequence[Container] = ()
     requests: Amounts = NOTHING
     limits: Amounts = NOTHING
+    allocated: Amounts = NOTHING
+    actual: Amounts = NOTHING
     overhead: Amounts = NOTHING
     host_network: bool = False
     resize_is_infeasible: bool = False  # the spec asks for what the node cannot give, so it is not counted
@@ -84,14 +86,18 @@ def _container_sums(container: Container, resize_is_infeasible: bool) -> _Sums:
     for name, quantity in container.limits.items():
         if name not in sums:
             sums[name] = _amount(name, quantity)
-    if not (container.allocated or container.actual):
-        return sums
-    held = _parsed(container.allocated)
-    _raise_to(held, _parsed(container.actual))
-    if resize_is_infeasible:
-        return held
-    _raise_to(sums, held)
-    return sums
+    return _with_resize(sums, container, resize_is_infeasible)
+
+
+def _with_resize(wanted: _Sums, holder: Container | PodShape, resize_is_infeasible: bool) -> _Sums:
+    """Return the largest of what is wanted, allocated and in force: a resize may be under way in either direction."""
+    if not (holder.allocated or holder.actual):
+        return wanted
+    held = _parsed(holder.allocated)
+    _raise_to(held, _parsed(holder.actual))
+    if not resize_is_infeasible:
+        _raise_to(held, wanted)
+    return held
 
 
 def _raise_to_init(sums: _Sums, pod: PodShape) -> None:
@@ -116,7 +122,7 @@ def _apply_pod_level(sums: _Sums, pod: PodShape) -> None:
     Without a request, the containers' sum stands before the pod's limit, except for huge pages: those cannot be
     overcommitted, so there the limit is the request.
     """
-    requests = _parsed(pod.requests)
+    requests = _with_resize(_parsed(pod.requests), pod, pod.resize_is_infeasible)
     limits = _parsed(pod.limits)
     for name in requests.keys() | limits.keys():
         is_huge_pages = name.startswith("hugepages-")

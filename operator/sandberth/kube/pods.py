@@ -1,0 +1,369 @@
+"""Pods, reduced to what Sandberth acts on.
+
+`Pod` names the fields that are decoded at all; `PodFacts` is what the cache keeps of them: no labels, no annotations,
+no containers. A cluster's pods are the hottest stream there is, so both are slim on purpose.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from sandberth.core.errors import SandberthError
+from sandberth.core.quantity import QuantityError, cpu_millicores, whole_bytes
+from sandberth.core.requests import NOTHING, Container, PodShape, Port, effective_requests
+from sandberth.core.resources import Requests, Resources
+from sandberth.kube import names
+
+Quantities = dict[str, str | int | float]
+
+_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+_UNREMARKABLE: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+
+
+class _Slim(msgspec.Struct, rename="camel", gc=False):
+    """Fields that a template may also write as null are `| None`."""
+
+
+class OwnerReference(_Slim):
+    """Who owns an object; at most one owner is its controller."""
+
+    uid: str = ""
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class Metadata(_Slim):
+    """The part of an object's metadata that is read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class ResourceRequirements(_Slim):
+    """Requests and limits of a container or of a pod."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class ContainerPort(_Slim):
+    """One port of a container."""
+
+    container_port: int = 0
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
+class ContainerSpec(_Slim):
+    """A container or init container."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(_Slim):
+    """The part of a pod's spec that is read; also that of a template."""
+
+    containers: list[ContainerSpec]
+    init_containers: list[ContainerSpec] | None = None
+    node_name: str | None = None
+    resources: ResourceRequirements | None = None
+    overhead: Quantities | None = None
+    host_network: bool | None = None
+
+
+class Waiting(_Slim):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(_Slim):
+    """Since when a container runs."""
+
+    started_at: str | None = None
+
+
+class Terminated(_Slim):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(_Slim):
+    """One of the three, the others are None."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(_Slim):
+    """What the kubelet says of one container."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState | None = None
+    allocated_resources: Quantities | None = None
+    resources: ResourceRequirements | None = None
+
+
+class Condition(_Slim):
+    """One condition of a pod."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
+class PodStatus(_Slim):
+    """The part of a pod's status that is read."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    start_time: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    allocated_resources: Quantities | None = None
+    resources: ResourceRequirements | None = None
+
+
+class Pod(_Slim):
+    """A pod as decoded."""
+
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class PodSpecError(SandberthError):
+    """A pod spec whose requests cannot be computed; the text names the field or the quantity."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One version of one pod. Text that is absent is ""; None stands where absence means something.
+
+    `attempt_id` and `owner_uid` are None unless a Sandbox controls the pod. `ran` stays true once any container, init
+    ones included, has run. Times are the API's own texts.
+    """
+
+    uid: str
+    name: str
+    namespace: str
+    resource_version: int
+    node_name: str
+    node_uid: str  # the Node that the pod was made for, as the operator wrote it
+    attempt_id: str | None
+    owner_uid: str | None
+    nominal: Resources | None  # None also where the annotations make no sense
+    generation: int | None  # of the Sandbox that the pod was made from
+    requests: Requests
+    phase: str
+    deleting: bool
+    created_at: str
+    pod_ip: str
+    ready: bool
+    reason: str
+    message: str
+    started_at: str | None  # the first container start that is known, of the present incarnations
+    finished_at: str | None  # the last container's end, in a terminal phase
+    restarts: int  # summed over all containers
+    waiting_reason: str
+    waiting_message: str
+    ran: bool
+    exit_code: int | None  # the first that is not 0
+    exit_reason: str
+    exit_message: str
+    disruption: str | None  # why the pod is being, or was, evicted
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the kubelet has given the pod's room back for good."""
+        return self.phase in _TERMINAL
+
+
+_POD_DECODER = msgspec.json.Decoder(Pod)
+
+
+def decode_pod(content: bytes) -> PodFacts:
+    """Return the facts of a pod in JSON. Raises msgspec.MsgspecError or ValueError on what is no pod."""
+    return pod_facts(_POD_DECODER.decode(content))
+
+
+def convert_pod(document: Mapping[str, Any]) -> PodFacts:
+    """Return the facts of a pod that is already decoded, such as the answer to a create."""
+    return pod_facts(msgspec.convert(document, Pod))
+
+
+def spec_requests(spec: Mapping[str, Any]) -> Requests:
+    """Return the effective request of a pod spec before the server has seen it. Raises PodSpecError."""
+    try:
+        return effective_requests(_shape(msgspec.convert(spec, PodSpec), PodStatus()))
+    except (msgspec.ValidationError, QuantityError) as error:
+        raise PodSpecError(str(error)) from error
+
+
+def pod_facts(pod: Pod) -> PodFacts:
+    """Return what the cache keeps of a pod."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    annotations = metadata.annotations or {}
+    owner_uid = _controlling_sandbox(metadata.owner_references)
+    main = status.container_statuses or []
+    every = [*(status.init_container_statuses or []), *main]
+    waiting = _waiting(every)
+    failed = _failed(every)
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    ready, disruption = conditions.get("Ready"), conditions.get("DisruptionTarget")
+    return PodFacts(
+        uid=metadata.uid,
+        name=metadata.name,
+        namespace=sys.intern(metadata.namespace),
+        resource_version=int(metadata.resource_version),
+        node_name=sys.intern(spec.node_name or ""),
+        node_uid=sys.intern(annotations.get(names.NODE_UID_ANNOTATION, "")),
+        attempt_id=(metadata.labels or {}).get(names.ATTEMPT_LABEL) if owner_uid is not None else None,
+        owner_uid=owner_uid,
+        nominal=_nominal(annotations) if annotations else None,
+        generation=_whole_number(annotations.get(names.GENERATION_ANNOTATION)),
+        requests=effective_requests(_shape(spec, status)),
+        phase=sys.intern(status.phase),
+        deleting=metadata.deletion_timestamp is not None,
+        created_at=metadata.creation_timestamp or "",
+        pod_ip=status.pod_ip,
+        ready=ready is not None and ready.status == "True",
+        reason=status.reason,
+        message=status.message,
+        started_at=_started_at(main) or (status.start_time if status.phase != "Pending" else None),
+        finished_at=_finished_at(main) if status.phase in _TERMINAL else None,
+        restarts=sum(container.restart_count for container in every),
+        waiting_reason=waiting.reason if waiting else "",
+        waiting_message=waiting.message if waiting else "",
+        ran=any(_has_run(container) for container in every),
+        exit_code=failed.exit_code if failed else None,
+        exit_reason=failed.reason if failed else "",
+        exit_message=failed.message if failed else "",
+        disruption=disruption.reason or "" if disruption and disruption.status == "True" else None,
+    )
+
+
+def _controlling_sandbox(references: Iterable[OwnerReference] | None) -> str | None:
+    for reference in references or ():
+        if reference.controller:
+            group, _, _ = reference.api_version.partition("/")
+            is_sandbox = reference.kind == names.SANDBOX_KIND and group == names.GROUP
+            return reference.uid if is_sandbox else None
+    return None
+
+
+def _nominal(annotations: Mapping[str, str]) -> Resources | None:
+    cpu = annotations.get(names.NOMINAL_CPU_ANNOTATION)
+    memory = annotations.get(names.NOMINAL_MEMORY_ANNOTATION)
+    if cpu is None or memory is None:
+        return None
+    try:
+        nominal = Resources(cpu_millicores(cpu), whole_bytes(memory))
+    except QuantityError:
+        return None
+    return nominal if nominal.cpu_millicores >= 0 and nominal.memory_bytes >= 0 else None
+
+
+def _whole_number(text: str | None) -> int | None:
+    return int(text) if text and len(text) < 20 and text.isascii() and text.isdecimal() else None
+
+
+def _shape(spec: PodSpec, status: PodStatus) -> PodShape:
+    statuses = {
+        container.name: container
+        for group in (status.container_statuses, status.init_container_statuses)
+        for container in group or ()
+        if container.resources is not None
+    }
+    level, actual = spec.resources, status.resources
+    return PodShape(
+        containers=[_container(container, statuses) for container in spec.containers],
+        init_containers=[_container(container, statuses) for container in spec.init_containers or ()],
+        requests=level.requests or NOTHING if level else NOTHING,
+        limits=level.limits or NOTHING if level else NOTHING,
+        allocated=status.allocated_resources or NOTHING if actual else NOTHING,
+        actual=actual.requests or NOTHING if actual else NOTHING,
+        overhead=spec.overhead or NOTHING,
+        host_network=bool(spec.host_network),
+        resize_is_infeasible=any(
+            condition.type == "PodResizePending" and condition.reason == "Infeasible"
+            for condition in status.conditions or ()
+        ),
+    )
+
+
+def _container(spec: ContainerSpec, statuses: Mapping[str, ContainerStatus]) -> Container:
+    wanted = spec.resources
+    status = statuses.get(spec.name)
+    actual = status.resources if status else None
+    return Container(
+        requests=wanted.requests or NOTHING if wanted else NOTHING,
+        limits=wanted.limits or NOTHING if wanted else NOTHING,
+        allocated=status.allocated_resources or NOTHING if status else NOTHING,
+        actual=actual.requests or NOTHING if actual else NOTHING,
+        ports=tuple(_ports(spec.ports)) if spec.ports else (),
+        is_sidecar=spec.restart_policy == "Always",
+    )
+
+
+def _ports(ports: Iterable[ContainerPort]) -> Iterator[Port]:
+    for port in ports:
+        yield Port(port.container_port, port.host_port or 0, port.protocol or "TCP", port.host_ip or "")
+
+
+def _waiting(containers: Iterable[ContainerStatus]) -> Waiting | None:
+    """Return the first wait for a cause worth telling, else the first wait."""
+    waits = [item.state.waiting for item in containers if item.state and item.state.waiting]
+    telling = (wait for wait in waits if wait.reason not in _UNREMARKABLE)
+    return next(telling, waits[0] if waits else None)
+
+
+def _failed(containers: Iterable[ContainerStatus]) -> Terminated | None:
+    for container in containers:
+        ended = container.state.terminated if container.state else None
+        if ended is not None and ended.exit_code != 0:
+            return ended
+    return None
+
+
+def _has_run(container: ContainerStatus) -> bool:
+    state = container.state
+    return container.restart_count > 0 or bool(state and (state.running or state.terminated))
+
+
+def _started_at(containers: Iterable[ContainerStatus]) -> str | None:
+    incarnations = (item.state.running or item.state.terminated for item in containers if item.state)
+    starts = (incarnation.started_at for incarnation in incarnations if incarnation)
+    return min((start for start in starts if start), default=None)
+
+
+def _finished_at(containers: Iterable[ContainerStatus]) -> str | None:
+    ends = (item.state.terminated.finished_at for item in containers if item.state and item.state.terminated)
+    return max((end for end in ends if end), default=None)
