@@ -1,0 +1,112 @@
+"""The operator's requests, each a method with the preconditions that make it safe, counted by verb and resource."""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from sandberth.control.metrics import Metrics
+from sandberth.core.errors import SandberthError
+from sandberth.kube import names
+from sandberth.kube.client import Client, path_of
+from sandberth.kube.errors import ApiError
+
+R = TypeVar("R")
+
+
+def sandbox_path(namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+    """Return the path of all Sandboxes, or of one."""
+    return path_of(names.GROUP, names.VERSION, names.SANDBOXES, namespace=namespace, name=name, subresource=subresource)
+
+
+def capacity_path(name: str | None = None, subresource: str | None = None) -> str:
+    """Return the path of all NodeCapacities, or of one."""
+    return path_of(names.GROUP, names.VERSION, names.NODECAPACITIES, name=name, subresource=subresource)
+
+
+def pod_path(namespace: str | None = None, name: str | None = None) -> str:
+    """Return the path of all Pods, of a namespace's Pods, or of one."""
+    return path_of("", "v1", "pods", namespace=namespace, name=name)
+
+
+def node_path(name: str | None = None) -> str:
+    """Return the path of all Nodes, or of one."""
+    return path_of("", "v1", "nodes", name=name)
+
+
+def configmap_path(namespace: str, name: str | None = None) -> str:
+    """Return the path of a ConfigMap."""
+    return path_of("", "v1", "configmaps", namespace=namespace, name=name)
+
+
+class Api:
+    """Requests as the operator makes them. All raise ApiError and Unreachable, as the client does."""
+
+    def __init__(self, client: Client, metrics: Metrics) -> None:
+        self.client = client
+        self._metrics = metrics
+
+    async def get(self, path: str) -> dict[str, Any] | None:
+        """Return an object by a consistent read, None where there is none."""
+        try:
+            return await self.client.get(path)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def create_pod(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Create a Pod; a field that the server does not know is refused, not dropped."""
+        path = pod_path(body["metadata"]["namespace"])
+        return await self._write("create", "pods", self.client.post(path, body, {"fieldValidation": "Strict"}))
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> bool:
+        """Delete the Pod of this UID; False where it is gone already or another one holds the name."""
+        return await self._delete("pods", pod_path(namespace, name), uid)
+
+    async def delete_sandbox(self, namespace: str, name: str, uid: str) -> bool:
+        """Delete the Sandbox of this UID; False where it is gone already or another one holds the name."""
+        return await self._delete("sandboxes", sandbox_path(namespace, name), uid)
+
+    async def patch_sandbox_status(
+        self, namespace: str, name: str, uid: str, patch: dict[str, Any], resource_version: str | None = None
+    ) -> dict[str, Any]:
+        """Change a Sandbox's status; only that UID's, and with a resourceVersion only that version's."""
+        metadata = {"uid": uid} if resource_version is None else {"uid": uid, "resourceVersion": resource_version}
+        path = sandbox_path(namespace, name, "status")
+        return await self._write("patch", "sandboxes/status", self.client.patch(path, {"metadata": metadata, **patch}))
+
+    async def create_capacity(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Create a NodeCapacity."""
+        return await self._write("create", "nodecapacities", self.client.post(capacity_path(), body))
+
+    async def delete_capacity(self, name: str, uid: str) -> bool:
+        """Delete the NodeCapacity of this UID; False where it is gone already or another one holds the name."""
+        return await self._delete("nodecapacities", capacity_path(name), uid)
+
+    async def patch_capacity_status(self, name: str, uid: str, patch: dict[str, Any]) -> dict[str, Any]:
+        """Change the status of the NodeCapacity of this UID."""
+        path = capacity_path(name, "status")
+        body = {"metadata": {"uid": uid}, **patch}
+        return await self._write("patch", "nodecapacities/status", self.client.patch(path, body))
+
+    async def create_event(self, namespace: str, body: dict[str, Any]) -> None:
+        """Create an Event."""
+        path = path_of("", "v1", "events", namespace=namespace)
+        await self._write("create", "events", self.client.post(path, body))
+
+    async def _delete(self, resource: str, path: str, uid: str) -> bool:
+        try:
+            await self._write("delete", resource, self.client.delete(path, uid=uid))
+        except ApiError as error:
+            if error.not_found or error.conflict:
+                return False
+            raise
+        return True
+
+    async def _write(self, verb: str, resource: str, request: Awaitable[R]) -> R:
+        self._metrics.writes.labels(verb, resource).inc()
+        try:
+            return await request
+        except SandberthError as error:
+            reason = (error.reason or str(error.status)) if isinstance(error, ApiError) else "Unreachable"
+            self._metrics.api_errors.labels(verb, resource, reason).inc()
+            raise

@@ -1,0 +1,19 @@
+"""What an operator process is told at its start."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandberth.kube import names
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of `sandberth operator`; `metrics_port` 0 takes any free port."""
+
+    kubeconfig: Path | None = None
+    namespace: str = names.NAMESPACE
+    concurrency: int = 64
+    metrics_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the Pod
+    metrics_port: int = 8080
+    healing_interval_seconds: float = 60.0
+    seed: int | None = None

@@ -1,0 +1,173 @@
+"""From a Sandbox to its Pod: the body that is POSTed, and what that Pod asks of a node.
+
+A bare image gets a restricted Pod. In a template only what is absent is filled in, so whoever needs more says so.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sandberth.core.fit import Ask
+from sandberth.core.quantity import cpu_millicores, format_bytes, format_cpu, whole_bytes
+from sandberth.core.resources import Resources
+from sandberth.kube import names
+from sandberth.kube.constraints import RuntimeClass, constraints_of, merged_selector
+from sandberth.kube.pods import PodSpecError, spec_requests
+from sandberth.kube.sandbox import Sandbox, SandboxSpec
+
+CONTAINER = "sandbox"
+_KUBECTL_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+_ESCALATING_CAPABILITIES = frozenset({"SYS_ADMIN", "CAP_SYS_ADMIN"})
+
+
+def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
+    """Return what a Sandbox asks of a node.
+
+    With a template the nominal size is, where it is not given, the effective request.
+    Raises PodSpecError, whose text names the field.
+    """
+    pod_spec = base_pod_spec(spec)
+    overhead = runtime_class.pod_overhead if runtime_class is not None else {}
+    counted = {**pod_spec, "overhead": {**overhead, **(pod_spec.get("overhead") or {})}} if overhead else pod_spec
+    try:
+        requests = spec_requests(counted)
+    except PodSpecError as error:
+        raise PodSpecError(f"podTemplate.spec: {error}") from error
+    cpu, memory = spec.resources.cpu, spec.resources.memory
+    return Ask(
+        nominal=Resources(
+            requests.cpu_millicores if cpu is None else cpu_millicores(cpu),
+            requests.memory_bytes if memory is None else whole_bytes(memory),
+        ),
+        requests=requests,
+        divides_cpu=spec.image is not None,
+        constraints=constraints_of(pod_spec, architecture=spec.placement.architecture, runtime_class=runtime_class),
+        preferred_node=spec.placement.preferred_node,
+    )
+
+
+def base_pod_spec(spec: SandboxSpec) -> dict[str, Any]:
+    """Return the pod spec before a node is chosen. Raises PodSpecError for selectors that contradict."""
+    pod_spec = _image_pod_spec(spec) if spec.pod_template is None else _template_pod_spec(spec.pod_template.spec)
+    if spec.placement.node_selector:
+        pod_spec["nodeSelector"] = merged_selector(
+            pod_spec.get("nodeSelector") or {}, spec.placement.node_selector, "podTemplate.spec", "spec.placement"
+        )
+    return pod_spec
+
+
+def build_pod(
+    sandbox: Sandbox, attempt: int, ask: Ask, *, node_name: str, node_uid: str, overcommit_percent: int
+) -> dict[str, Any]:
+    """Return the Pod of one attempt on one node; it has the Sandbox's name, so two can never live at once."""
+    pod_spec = base_pod_spec(sandbox.spec)
+    pod_spec["nodeName"] = node_name
+    if ask.divides_cpu:
+        request = ask.requests_at(overcommit_percent).cpu_millicores
+        pod_spec["containers"][0]["resources"]["requests"]["cpu"] = format_cpu(request)
+    template = sandbox.spec.pod_template
+    own_annotations = {key: value for key, value in sandbox.annotations.items() if key != _KUBECTL_ANNOTATION}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": sandbox.name,
+            "namespace": sandbox.namespace,
+            "labels": {
+                **sandbox.labels,
+                **(template.metadata.labels if template else {}),
+                names.ATTEMPT_LABEL: sandbox.attempt_id(attempt),
+            },
+            "annotations": {
+                **own_annotations,
+                **(template.metadata.annotations if template else {}),
+                names.NOMINAL_CPU_ANNOTATION: format_cpu(ask.nominal.cpu_millicores),
+                names.NOMINAL_MEMORY_ANNOTATION: format_bytes(ask.nominal.memory_bytes),
+                names.NODE_UID_ANNOTATION: node_uid,
+                names.GENERATION_ANNOTATION: str(sandbox.generation),
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": names.API_VERSION,
+                    "kind": names.SANDBOX_KIND,
+                    "name": sandbox.name,
+                    "uid": sandbox.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": pod_spec,
+    }
+
+
+def _image_pod_spec(spec: SandboxSpec) -> dict[str, Any]:
+    amounts = {
+        "cpu": spec.resources.cpu,
+        "memory": spec.resources.memory,
+        "ephemeral-storage": spec.resources.ephemeral_storage,
+        **spec.resources.extended,
+    }
+    limits = {name: amount for name, amount in amounts.items() if amount is not None}
+    container: dict[str, Any] = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "resources": {"limits": limits, "requests": dict(limits)},
+        "securityContext": _restricted({}),
+    }
+    for key, value in (("command", spec.command), ("args", spec.args)):
+        if value:
+            container[key] = list(value)
+    for key, models in (("env", spec.env), ("ports", spec.ports)):
+        if models:
+            container[key] = [model.to_api() for model in models]
+    pod_spec: dict[str, Any] = {"containers": [container], "restartPolicy": "Never"}
+    if spec.service_account_name:
+        pod_spec["serviceAccountName"] = spec.service_account_name
+    if spec.image_pull_secrets:
+        pod_spec["imagePullSecrets"] = [secret.to_api() for secret in spec.image_pull_secrets]
+    return _secured(pod_spec)
+
+
+def _template_pod_spec(template: Mapping[str, Any]) -> dict[str, Any]:
+    pod_spec = dict(template)
+    pod_spec.setdefault("restartPolicy", "Never")
+    for key in ("containers", "initContainers"):
+        containers = pod_spec.get(key)
+        if isinstance(containers, list):
+            pod_spec[key] = [_secured_container(container) for container in containers]
+    return _secured(pod_spec)
+
+
+def _secured(pod_spec: dict[str, Any]) -> dict[str, Any]:
+    pod_spec.setdefault("automountServiceAccountToken", False)
+    context = pod_spec.get("securityContext") or {}
+    if isinstance(context, Mapping) and not _is_windows(pod_spec):
+        pod_spec["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}, **context}
+    return pod_spec
+
+
+def _secured_container(container: Any) -> Any:
+    if not isinstance(container, Mapping):
+        return container  # the API server says what is wrong with it
+    context = container.get("securityContext") or {}
+    if not isinstance(context, Mapping) or "windowsOptions" in context:
+        return container
+    return {**container, "securityContext": _restricted(context)}
+
+
+def _restricted(context: Mapping[str, Any]) -> dict[str, Any]:
+    if context.get("privileged"):
+        return dict(context)
+    secured = dict(context)
+    capabilities = secured.get("capabilities") or {}
+    added: set[str] = set()
+    if isinstance(capabilities, Mapping):
+        secured["capabilities"] = {"drop": ["ALL"], **capabilities}
+        added = {str(name) for name in capabilities.get("add") or ()}
+    if not added & _ESCALATING_CAPABILITIES:  # the API server refuses these without escalation
+        secured.setdefault("allowPrivilegeEscalation", False)
+    return secured
+
+
+def _is_windows(pod_spec: Mapping[str, Any]) -> bool:
+    operating_system = pod_spec.get("os")
+    return isinstance(operating_system, Mapping) and operating_system.get("name") == "windows"
