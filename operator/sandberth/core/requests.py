@@ -8,8 +8,7 @@ Source: k8s.io/component-helpers/resource (PodRequests), and the API server's de
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Final
 
 from sandberth.core.quantity import cpu_millicores, whole_bytes
@@ -18,7 +17,6 @@ from sandberth.core.resources import Requests
 Amounts = Mapping[str, str | int | float]  # resource name -> quantity
 _Sums = dict[str, int]  # resource name -> millicores for cpu, whole units for the others
 
-NOTHING: Final[Amounts] = MappingProxyType({})
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the name of the wildcard, nothing is bound
 
 
@@ -36,10 +34,10 @@ class Port:
 class Container:
     """What one container asks for, and during an in-place resize what it has (`status`, absent = nothing)."""
 
-    requests: Amounts = NOTHING
-    limits: Amounts = NOTHING
-    allocated: Amounts = NOTHING  # status.allocatedResources
-    actual: Amounts = NOTHING  # status.resources.requests
+    requests: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+    allocated: Amounts = field(default_factory=dict)  # status.allocatedResources
+    actual: Amounts = field(default_factory=dict)  # status.resources.requests
     ports: Sequence[Port] = ()
     is_sidecar: bool = False
 
@@ -50,11 +48,11 @@ class PodShape:
 
     containers: Sequence[Container]
     init_containers: Sequence[Container] = ()
-    requests: Amounts = NOTHING
-    limits: Amounts = NOTHING
-    allocated: Amounts = NOTHING
-    actual: Amounts = NOTHING
-    overhead: Amounts = NOTHING
+    requests: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+    allocated: Amounts = field(default_factory=dict)
+    actual: Amounts = field(default_factory=dict)
+    overhead: Amounts = field(default_factory=dict)
     host_network: bool = False
     resize_is_infeasible: bool = False  # the spec asks for what the node cannot give, so it is not counted
 

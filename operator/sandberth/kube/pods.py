@@ -7,18 +7,20 @@ no containers. A cluster's pods are the hottest stream there is, so both are sli
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from sandberth.core.errors import SandberthError
 from sandberth.core.quantity import QuantityError, cpu_millicores, whole_bytes
-from sandberth.core.requests import NOTHING, Container, PodShape, Port, effective_requests
+from sandberth.core.requests import Amounts, Container, PodShape, Port, effective_requests
 from sandberth.core.resources import Requests, Resources
 from sandberth.kube import names
 
 Quantities = dict[str, str | int | float]
 
+_NOTHING: Final[Amounts] = MappingProxyType({})
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 _UNREMARKABLE: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -306,11 +308,11 @@ def _shape(spec: PodSpec, status: PodStatus) -> PodShape:
     return PodShape(
         containers=[_container(container, statuses) for container in spec.containers],
         init_containers=[_container(container, statuses) for container in spec.init_containers or ()],
-        requests=level.requests or NOTHING if level else NOTHING,
-        limits=level.limits or NOTHING if level else NOTHING,
-        allocated=status.allocated_resources or NOTHING if actual else NOTHING,
-        actual=actual.requests or NOTHING if actual else NOTHING,
-        overhead=spec.overhead or NOTHING,
+        requests=level.requests or _NOTHING if level else _NOTHING,
+        limits=level.limits or _NOTHING if level else _NOTHING,
+        allocated=status.allocated_resources or _NOTHING if actual else _NOTHING,
+        actual=actual.requests or _NOTHING if actual else _NOTHING,
+        overhead=spec.overhead or _NOTHING,
         host_network=bool(spec.host_network),
         resize_is_infeasible=any(
             condition.type == "PodResizePending" and condition.reason == "Infeasible"
@@ -324,10 +326,10 @@ def _container(spec: ContainerSpec, statuses: Mapping[str, ContainerStatus]) -> 
     status = statuses.get(spec.name)
     actual = status.resources if status else None
     return Container(
-        requests=wanted.requests or NOTHING if wanted else NOTHING,
-        limits=wanted.limits or NOTHING if wanted else NOTHING,
-        allocated=status.allocated_resources or NOTHING if status else NOTHING,
-        actual=actual.requests or NOTHING if actual else NOTHING,
+        requests=wanted.requests or _NOTHING if wanted else _NOTHING,
+        limits=wanted.limits or _NOTHING if wanted else _NOTHING,
+        allocated=status.allocated_resources or _NOTHING if status else _NOTHING,
+        actual=actual.requests or _NOTHING if actual else _NOTHING,
         ports=tuple(_ports(spec.ports)) if spec.ports else (),
         is_sidecar=spec.restart_policy == "Always",
     )
