@@ -4,7 +4,7 @@ No retries and no caching: the callers decide what an error means for them. The 
 because a request answered with 401 was not executed.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -177,7 +177,7 @@ class Client:
 
     async def watch_lines(
         self, path: str, params: Params | None = None, *, idle_seconds: float = 90.0
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the documents of a watch, one JSON text each, until the server ends it.
 
         Nothing at all for `idle_seconds` raises Unreachable. A last line without its end is dropped: the stream broke
