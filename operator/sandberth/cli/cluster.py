@@ -1,0 +1,222 @@
+"""`sandberth cluster`: a control plane on this machine to try Sandberth on.
+
+The bed itself is imported inside the commands, so that `--help` stays quick.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(
+    name="cluster",
+    help="Start and stop a Kubernetes control plane on this machine, to try Sandberth on.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_CPU = re.compile(r"[1-9]\d*m?")
+_MEMORY = re.compile(r"[1-9]\d*([kMGTPE]|[KMGTPE]i)?")
+
+
+class Provider(StrEnum):
+    """Which kind of test bed."""
+
+    LOCAL = "local"
+    KIND = "kind"
+
+
+class Output(StrEnum):
+    """How to print."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def _bed_name(value: str) -> str:
+    from sandberth.cluster.places import is_bed_name  # noqa: PLC0415
+
+    if not is_bed_name(value):
+        raise typer.BadParameter(f"{value!r}: use 1 to 40 of a-z, 0-9 and inner dashes")
+    return value
+
+
+def _quantity(pattern: re.Pattern[str], example: str, value: str) -> str:
+    if not pattern.fullmatch(value):
+        raise typer.BadParameter(f"{value!r} is no such quantity; write it like {example}")
+    return value
+
+
+def _cpu(value: str) -> str:
+    return _quantity(_CPU, "192 or 500m", value)
+
+
+def _memory(value: str) -> str:
+    return _quantity(_MEMORY, "512Gi", value)
+
+
+Name = Annotated[str, typer.Option(help="The bed; several can be up at once.", callback=_bed_name)]
+ProviderOption = Annotated[
+    Provider, typer.Option(help="local: nodes and kubelets are played by kwok. kind: real kubelets in Docker.")
+]
+
+
+@app.command()
+def up(
+    *,
+    name: Name = "default",
+    provider: ProviderOption = Provider.LOCAL,
+    nodes: Annotated[int, typer.Option(min=0, help="How many nodes (kind: workers).")] = 3,
+    scheduler: Annotated[bool, typer.Option(help="Also start kube-scheduler.")] = False,
+    node_cpu: Annotated[str, typer.Option(help="CPUs of each node.", callback=_cpu)] = "192",
+    node_memory: Annotated[str, typer.Option(help="Memory of each node.", callback=_memory)] = "512Gi",
+    node_pods: Annotated[int, typer.Option(min=1, help="Pods that each node takes.")] = 500,
+    audit: Annotated[bool, typer.Option(help="Log the writes of Sandberth's service accounts.")] = True,
+) -> None:
+    """Start a bed and wait until its nodes are Ready; a bed that is up is left as it is.
+
+    The first time, its programs are built with Go (6 to 25 minutes); after that a bed is up in seconds.
+
+    Example: sandberth cluster up --nodes 10 --node-cpu 64 --node-memory 256Gi
+    """
+    with _one_line_errors(), _interruptible():
+        _check_provider(provider)
+        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
+        from sandberth.cluster.progress import progress_for_stderr  # noqa: PLC0415
+
+        bed = LocalCluster.up(
+            name,
+            nodes=nodes,
+            node_cpu=node_cpu,
+            node_memory=node_memory,
+            node_pods=node_pods,
+            scheduler=scheduler,
+            audit=audit,
+            progress=progress_for_stderr(),
+        )
+    selector = "" if name == "default" else f" --name {name}"
+    typer.echo(f"bed {name} is up at {bed.server}")
+    typer.echo(f'point your shell at it:  eval "$(sandberth cluster env{selector})"')
+
+
+@app.command()
+def down(
+    name: Name = "default",
+    provider: ProviderOption = Provider.LOCAL,
+    keep_logs: Annotated[bool, typer.Option("--keep-logs", help="Leave the logs folder.")] = False,
+) -> None:
+    """Stop a bed and remove its folder; a bed that is not there is fine.
+
+    Example: sandberth cluster down --name default
+    """
+    with _one_line_errors():
+        _check_provider(provider)
+        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
+
+        bed = LocalCluster(name)
+        existed = bed.directory.exists()
+        bed.down(keep_logs=keep_logs)
+    typer.echo(f"bed {name} is down" if existed else f"there is no bed {name}")
+    if existed and keep_logs:
+        typer.echo(f"its logs are in {bed.directory / 'logs'}")
+
+
+@app.command()
+def status(
+    name: Name = "default",
+    provider: ProviderOption = Provider.LOCAL,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TABLE,
+) -> None:
+    """Show what runs in a bed; the exit code is 0 when it is up and 1 when it is not.
+
+    Example: sandberth cluster status --output json
+    """
+    with _one_line_errors():
+        _check_provider(provider)
+        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
+
+        report = LocalCluster(name).status()
+    typer.echo(json.dumps(report, indent=2) if output is Output.JSON else _status_text(report))
+    if report["state"] != "up":
+        raise typer.Exit(1)
+
+
+@app.command()
+def env(name: Name = "default", provider: ProviderOption = Provider.LOCAL) -> None:
+    """Print the shell lines that point kubectl at a bed, and put the bed's own kubectl on PATH.
+
+    Example: eval "$(sandberth cluster env)" && kubectl get nodes
+    """
+    with _one_line_errors():
+        _check_provider(provider)
+        from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
+        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
+
+        bed = LocalCluster.find(name)
+        if bed is None:
+            raise ClusterError(f"there is no bed {name}; start it with: sandberth cluster up --name {name}")
+        lines = bed.environment(os.environ.get("PATH", ""))
+    typer.echo("\n".join(lines))
+
+
+def _check_provider(provider: Provider) -> None:
+    if provider is Provider.KIND:
+        from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
+
+        raise ClusterError("--provider kind is not built yet; use --provider local")
+
+
+def _status_text(report: dict[str, Any]) -> str:
+    lines = [f"{'bed':<12}{report['name']}", f"{'state':<12}{report['state']}"]
+    if report["state"] == "down":
+        return "\n".join(lines)
+    nodes = report["nodes"]
+    counted = "the API server does not answer" if nodes is None else f"{nodes['ready']} of {nodes['total']} Ready"
+    lines += [
+        f"{'server':<12}{report['server']}",
+        f"{'kubeconfig':<12}{report['kubeconfig']}",
+        f"{'nodes':<12}{counted}",
+    ]
+    lines += ["", f"{'PROGRAM':<26}{'PID':<10}{'MEMORY':<10}LOG"]
+    for program in report["programs"]:
+        pid = str(program["pid"]) if program["running"] else "stopped"
+        memory = f"{program['memory_bytes'] / 2**20:.0f}Mi"
+        lines.append(f"{program['name']:<26}{pid:<10}{memory:<10}{program['log']}")
+    return "\n".join(lines)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn what Sandberth says went wrong into one line on stderr and exit code 1."""
+    from sandberth.core.errors import SandberthError  # noqa: PLC0415
+
+    try:
+        yield
+    except SandberthError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as error:
+        print("error: interrupted; what was started has been stopped", file=sys.stderr)
+        raise typer.Exit(130) from error
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that a half-started bed is stopped in both cases."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -1,0 +1,398 @@
+"""The local bed: a real control plane on this machine, with nodes and kubelets played by kwok.
+
+A bed lives in a folder of the user's cache and outlives the command that starts it. Pods do not run: see `stages.yaml`
+for what happens to them instead. kwok does not enforce a node's capacity.
+"""
+
+import random
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+from sandberth.cluster import processes
+from sandberth.cluster.api import BedApi
+from sandberth.cluster.controlplane import (
+    PORT_NAMES,
+    START_ORDER,
+    BedFolder,
+    arguments,
+    write_certificates,
+    write_client_configs,
+)
+from sandberth.cluster.errors import BedApiError, BedUnreachableError, ClusterError, ProgramFailedError
+from sandberth.cluster.kubeconfig import write_kubeconfig
+from sandberth.cluster.nodes import NodeSize, is_usable, node_object, wait_until_usable
+from sandberth.cluster.places import bed_directory, beds_directory, locked
+from sandberth.cluster.ports import LOOPBACK, HeldPorts, accepts_connections
+from sandberth.cluster.programs import ensure_programs
+from sandberth.cluster.progress import Progress, QuietProgress
+from sandberth.cluster.state import BedOptions, BedState
+
+_READY_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+_PORT_ATTEMPTS = 5
+_ADDRESS_IN_USE = "address already in use"
+
+
+class LocalCluster:
+    """One bed: use `up` or `find` to get it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._folder = BedFolder(bed_directory(name))
+
+    @classmethod
+    def up(
+        cls,
+        name: str = "default",
+        *,
+        nodes: int = 3,
+        node_cpu: str = "192",
+        node_memory: str = "512Gi",
+        node_pods: int = 500,
+        scheduler: bool = False,
+        audit: bool = True,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Return a bed whose nodes are Ready, built and started where needed.
+
+        A healthy bed of this name is reused as it is; `progress` is told where it differs from what was asked.
+        What is left of a broken one is cleaned away first. Raises ClusterError; then nothing is left running,
+        and the logs stay.
+        """
+        options = BedOptions(nodes, node_cpu, node_memory, node_pods, scheduler, audit)
+        progress = progress or QuietProgress()
+        bed = cls(name)
+        with locked(bed._lock):
+            if bed.healthy():
+                bed._tell_reuse(options, progress)
+                return bed
+            if bed.directory.exists():
+                progress.say(f"removing what is left of bed {name}")
+                bed._remove()
+            bed._create(options, progress)
+        return bed
+
+    @classmethod
+    def find(cls, name: str = "default") -> Self | None:
+        """Return the bed of this name, healthy or not; None when `up` has not made one."""
+        bed = cls(name)
+        return bed if bed._state() is not None else None
+
+    @property
+    def directory(self) -> Path:
+        """The bed's folder."""
+        return self._folder.directory
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self._folder.kubeconfig
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate that the API server's own is checked against."""
+        return self._folder.pki / "ca.crt"
+
+    @property
+    def kubectl(self) -> Path:
+        """A kubectl of the API server's version."""
+        return self._folder.kubectl
+
+    @property
+    def audit_log(self) -> Path:
+        """The writes of Sandberth's service accounts, one audit event as JSON a line."""
+        return self._folder.audit_log
+
+    @property
+    def server(self) -> str:
+        """The API server's URL; it stays the same over restarts."""
+        return f"https://{LOOPBACK}:{self._known_state().ports['kube-apiserver']}"
+
+    @property
+    def options(self) -> BedOptions:
+        """What the bed was made with."""
+        return self._known_state().options
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The running programs, in the order of their start."""
+        state = self._state()
+        known = state.processes if state else {}
+        return {name: each.pid for name, each in known.items() if processes.is_running(each)}
+
+    def healthy(self) -> bool:
+        """Tell whether every program runs and the API server says that it is ready."""
+        state = self._state()
+        if state is None or not state.complete:
+            return False
+        if not all(name in state.processes for name in _programs(state.options)):
+            return False
+        return all(map(processes.is_running, state.processes.values())) and self._is_ready()
+
+    def status(self) -> dict[str, Any]:
+        """Return the bed as plain values: `state` is up, degraded or down; `nodes` is None when nobody answers."""
+        state = self._state()
+        if state is None:
+            return {"name": self.name, "state": "down"}
+        ready: int | None = None
+        total: int | None = None
+        if self._is_ready():
+            with self.api() as api:
+                items = api.get("/api/v1/nodes")["items"]
+            total, ready = len(items), sum(map(is_usable, items))
+        return {
+            "name": self.name,
+            "state": "up" if self.healthy() else "degraded",
+            "server": self.server if state.ports else None,
+            "kubeconfig": str(self.kubeconfig),
+            "options": asdict(state.options),
+            "nodes": None if total is None else {"total": total, "ready": ready},
+            "programs": [self._program_status(state, name) for name in _programs(state.options)],
+        }
+
+    def down(self, *, keep_logs: bool = False) -> None:
+        """Stop the programs and remove the bed's folder, or all of it but the logs. Twice is fine."""
+        if self.directory.exists():
+            with locked(self._lock):
+                self._remove(keep_logs=keep_logs)
+
+    def stop_program(self, name: str, *, crash: bool = False) -> None:
+        """Stop one program until `start_program`: in good order, or as if it crashed."""
+        process = self._known_state().processes.get(name)
+        if process is None:
+            raise ClusterError(f"bed {self.name} has no program {name}")
+        if crash:
+            processes.kill(process)
+        else:
+            processes.stop(process)
+
+    def start_program(self, name: str) -> None:
+        """Start a stopped program with the same port and data; return when it answers (etcd, kube-apiserver)."""
+        state = self._known_state()
+        process = state.processes.get(name)
+        if process is None:
+            raise ClusterError(f"bed {self.name} has no program {name}")
+        if not processes.is_running(process):
+            self._start(state, name)
+        self._wait_for_program(state, name)
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpu: str = "192",
+        memory: str = "512Gi",
+        pods: int = 500,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        extended: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a node and return when it is Ready. Raises BedApiError, with status 409 if the name is taken."""
+        self._add_nodes([node_object(name, NodeSize(cpu, memory, pods), labels, taints, extended)])
+
+    def api(self) -> BedApi:
+        """Return a connection as the administrator, to be closed by `with`."""
+        pki = self._folder.pki
+        return BedApi(self.server, self.ca_file, pki / "admin.crt", pki / "admin.key")
+
+    def environment(self, path: str) -> list[str]:
+        """Return the shell lines that point kubectl at this bed; `path` is the present PATH."""
+        lines = [f"export KUBECONFIG={shlex.quote(str(self.kubeconfig))}"]
+        own = str(self.kubectl.parent)
+        if path.split(":", 1)[0] != own:
+            lines.append(f'export PATH={shlex.quote(own)}:"$PATH"')
+        return lines
+
+    # How a bed comes to be.
+
+    def _create(self, options: BedOptions, progress: Progress) -> None:
+        """Make everything; on any failure, Ctrl-C included, stop it again and keep the logs."""
+        programs = ensure_programs((*_programs(options), "kubectl"), progress)
+        self._folder.logs.mkdir(parents=True, mode=0o700)
+        self.directory.chmod(0o700)
+        state = BedState(options, str(programs))
+        state.write(self._folder.state)
+        try:
+            write_certificates(self._folder)
+            self.kubectl.parent.mkdir()
+            self.kubectl.symlink_to(programs / "kubectl")
+            with progress.step(f"starting the control plane of bed {self.name}"):
+                self._start_programs(state)
+            if options.nodes:
+                with progress.step(f"adding {options.nodes} nodes"):
+                    size = NodeSize(options.node_cpu, options.node_memory, options.node_pods)
+                    self._add_nodes([node_object(f"node-{number}", size) for number in range(options.nodes)])
+            state.complete = True
+            state.write(self._folder.state)
+        except BaseException:
+            self._remove(keep_logs=True)
+            raise
+
+    def _start_programs(self, state: BedState) -> None:
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            try:
+                self._start_servers(state)
+                break
+            except ProgramFailedError as error:
+                if attempt == _PORT_ATTEMPTS or _ADDRESS_IN_USE not in error.log.read_text(errors="replace"):
+                    raise
+                self._stop_all(state)  # somebody took a port between our release and the program's bind
+                error.log.unlink()
+        clients = [name for name in _programs(state.options) if name not in PORT_NAMES]
+        for name in clients:
+            self._start(state, name)
+        # The controller-manager works once it has made the account that every pod needs.
+        self._wait(state, clients[0], lambda: self._exists("/api/v1/namespaces/default/serviceaccounts/default"))
+
+    def _start_servers(self, state: BedState) -> None:
+        held = HeldPorts(PORT_NAMES, _ports_of_all_beds(), random.Random())
+        try:
+            state.ports = held.numbers
+            state.write(self._folder.state)
+            write_client_configs(self._folder, self.server)
+            held.release("etcd", "etcd-peer")
+            self._start(state, "etcd")
+            self._wait_for_program(state, "etcd")
+            held.release("kube-apiserver")
+            self._start(state, "kube-apiserver")
+            self._wait_for_program(state, "kube-apiserver")
+        finally:
+            held.release()
+
+    def _start(self, state: BedState, name: str) -> None:
+        """Start one program and remember it at once, so that `down` finds it whatever happens next."""
+        environment = {"HOME": str(self.directory), "PATH": "/usr/bin:/bin"}
+        flags = arguments(name, self._folder, state.ports, audit=state.options.audit)
+        argv = [str(Path(state.programs_directory) / name), *flags]
+        state.processes[name] = processes.start(argv, self._folder.log(name), environment)
+        state.write(self._folder.state)
+
+    def _wait_for_program(self, state: BedState, name: str) -> None:
+        if name == "etcd":
+            self._wait(state, name, lambda: accepts_connections(state.ports["etcd"]))
+        elif name == "kube-apiserver":
+            self._wait(state, name, self._is_ready)
+
+    def _wait(self, state: BedState, name: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _READY_SECONDS
+        while not ready():
+            if not processes.is_running(state.processes[name]):
+                raise ProgramFailedError(name, "ended while starting", self._folder.log(name))
+            if time.monotonic() > deadline:
+                raise ProgramFailedError(name, f"is not ready after {_READY_SECONDS:.0f} s", self._folder.log(name))
+            time.sleep(_POLL_SECONDS)
+
+    def _add_nodes(self, nodes: Sequence[dict[str, Any]]) -> None:
+        with self.api() as api:
+            for node in nodes:
+                api.post("/api/v1/nodes", node)
+            names = [node["metadata"]["name"] for node in nodes]
+            wait_until_usable(api, names, _READY_SECONDS, self._check_programs)
+
+    def _check_programs(self) -> None:
+        for name, process in self._known_state().processes.items():
+            if not processes.is_running(process):
+                raise ProgramFailedError(name, "is not running", self._folder.log(name))
+
+    # How it goes, and what it knows.
+
+    def _remove(self, *, keep_logs: bool = False) -> None:
+        state = self._state()
+        if state is not None:
+            self._stop_all(state)
+        if not keep_logs:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            return
+        for entry in self.directory.iterdir():
+            if entry.is_dir() and entry != self._folder.logs:
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.is_file():
+                entry.unlink()
+
+    def _stop_all(self, state: BedState) -> None:
+        for process in reversed(state.processes.values()):
+            processes.stop(process)
+
+    def _tell_reuse(self, options: BedOptions, progress: Progress) -> None:
+        progress.say(f"bed {self.name} is up already")
+        differences = self.options.differences(options)
+        if differences:
+            progress.say(f"it is not what was asked for: {'; '.join(differences)}; run down first to change it")
+
+    def _program_status(self, state: BedState, name: str) -> dict[str, Any]:
+        process = state.processes.get(name)
+        running = process is not None and processes.is_running(process)
+        return {
+            "name": name,
+            "running": running,
+            "pid": process.pid if process is not None and running else None,
+            "memory_bytes": processes.resident_bytes(process) if process is not None else 0,
+            "log": str(self._folder.log(name)),
+        }
+
+    def _is_ready(self) -> bool:
+        return self._exists("/readyz")
+
+    def _exists(self, path: str) -> bool:
+        try:
+            with self.api() as api:
+                api.get(path)
+        except (BedApiError, BedUnreachableError, OSError):  # OSError: not even its certificates are there
+            return False
+        return True
+
+    def _state(self) -> BedState | None:
+        return BedState.read(self._folder.state)
+
+    def _known_state(self) -> BedState:
+        state = self._state()
+        if state is None:
+            raise ClusterError(f"there is no bed {self.name}; start it with: sandberth cluster up --name {self.name}")
+        return state
+
+    @property
+    def _lock(self) -> Path:
+        return self.directory.with_name(f".{self.name}.lock")  # outside the folder, which `down` removes
+
+
+def service_account_kubeconfig(
+    cluster: LocalCluster, namespace: str, service_account: str, path: Path, expiration_seconds: int = 86_400
+) -> Path:
+    """Write a kubeconfig that acts as this ServiceAccount, and return its path.
+
+    The token comes from the TokenRequest API and ends after `expiration_seconds`. Raises BedApiError, with status 404
+    when the account does not exist.
+    """
+    with cluster.api() as api:
+        answer = api.post(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token",
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": expiration_seconds},
+            },
+        )
+    write_kubeconfig(
+        path,
+        server=cluster.server,
+        ca_file=cluster.ca_file,
+        user=service_account,
+        credentials={"token": answer["status"]["token"]},
+        namespace=namespace,
+    )
+    return path
+
+
+def _programs(options: BedOptions) -> list[str]:
+    return [name for name in START_ORDER if options.scheduler or name != "kube-scheduler"]
+
+
+def _ports_of_all_beds() -> set[int]:
+    """Return the ports that other beds own, also while their programs are stopped for a test."""
+    states: Iterable[BedState | None] = map(BedState.read, beds_directory().glob("*/state.json"))
+    return {port for state in states if state is not None for port in state.ports.values()}

@@ -1,0 +1,92 @@
+"""Programs that outlive the command which started them, told apart from whoever got their PID later."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, named by more than its PID: `birth` is the boot and the clock tick in which it started."""
+
+    pid: int
+    birth: str
+
+
+def start(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
+    """Start a program in a session of its own, its output appended to `log`; it survives us and our Ctrl-C."""
+    pid = os.posix_spawn(
+        argv[0],
+        list(argv),
+        dict(environment),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.fspath(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    return Process(pid, _birth_and_state(pid)[0])  # nobody has waited for it, so its /proc entry is there
+
+
+def is_running(process: Process) -> bool:
+    """Tell whether this very process lives: a zombie does not, nor does a later owner of its PID."""
+    birth, state = _birth_and_state(process.pid)
+    if birth != process.birth:
+        return False
+    if state == "Z":
+        with suppress(ChildProcessError):  # not our child: its parent takes it away
+            os.waitpid(process.pid, os.WNOHANG)
+        return False
+    return True
+
+
+def stop(process: Process, grace_seconds: float = 10.0) -> None:
+    """End the process if it is still the one we know: SIGTERM first, SIGKILL after the grace."""
+    _signal_and_wait(process, signal.SIGTERM, grace_seconds)
+    _signal_and_wait(process, signal.SIGKILL, grace_seconds)
+
+
+def kill(process: Process) -> None:
+    """End the process at once, as a crash would."""
+    _signal_and_wait(process, signal.SIGKILL, 10.0)
+
+
+def resident_bytes(process: Process) -> int:
+    """Return the memory that the process holds, 0 when it is gone."""
+    if not is_running(process):
+        return 0
+    try:
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _signal_and_wait(process: Process, number: signal.Signals, seconds: float) -> None:
+    if not is_running(process):
+        return
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, number)
+    deadline = time.monotonic() + seconds
+    while is_running(process) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _birth_and_state(pid: int) -> tuple[str, str]:
+    """Return the birth and the state letter, both empty when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "", ""
+    # The second field is the program's name in parentheses and may itself hold spaces and parentheses.
+    fields = stat[stat.rindex(")") + 2 :].split()
+    state, start_ticks = fields[0], fields[19]
+    return f"{_BOOT_ID.read_text().strip()}:{start_ticks}", state
