@@ -23,6 +23,8 @@ from pydantic.alias_generators import to_camel
 
 from sandberth.core.quantity import QuantityError
 
+MAX_MESSAGE_LENGTH = 32_768
+
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
 
 
@@ -62,6 +64,10 @@ def bounded(read: Callable[[str], int], low: int, below: int, message: str) -> C
     return check
 
 
+def _cut(message: str) -> str:
+    return message[:MAX_MESSAGE_LENGTH]
+
+
 def _to_second(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(microsecond=0)
 
@@ -82,7 +88,7 @@ class Condition(ApiModel):
     type: str
     status: ConditionStatus
     reason: str
-    message: str = ""
+    message: Annotated[str, AfterValidator(_cut)] = ""  # a longer text would make the whole status invalid
     last_transition_time: Timestamp
     observed_generation: int | None = Field(None, ge=0)
 
