@@ -1,7 +1,8 @@
 """One user's connection to one API server: requests, and watches as lines.
 
-No retries and no caching: the callers decide what an error means for them. The one exception is an expired token,
-because a request answered with 401 was not executed.
+No retries and no caching: the callers decide what an error means for them. The exceptions are an expired token,
+because a request answered with 401 was not executed, and what aiohttp does by itself: it repeats a GET, PUT or DELETE
+once (never a POST or PATCH) when a connection kept alive turns out to be closed.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -73,7 +74,6 @@ class Client:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=self._limits,
             headers={
-                "Accept": JSON,
                 "Accept-Encoding": "identity",  # compressing lists costs the server more than the bytes are worth
                 "User-Agent": f"sandberth/{__version__}",
             },
@@ -96,6 +96,7 @@ class Client:
         body: Any = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        accept: str = JSON,
         raw: Literal[False] = False,
     ) -> dict[str, Any]: ...
 
@@ -109,6 +110,7 @@ class Client:
         body: Any = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        accept: str = JSON,
         raw: Literal[True],
     ) -> bytes: ...
 
@@ -121,11 +123,14 @@ class Client:
         body: Any = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        accept: str = JSON,
         raw: bool = False,
     ) -> dict[str, Any] | bytes:
         """Send one request; return the decoded answer, or its bytes with `raw`."""
         limits = self._limits if timeout_seconds is None else _total_timeout(timeout_seconds)
-        async with self._answer(method, path, params, limits=limits, body=body, content_type=content_type) as response:
+        async with self._answer(
+            method, path, params, limits=limits, body=body, content_type=content_type, accept=accept
+        ) as response:
             content = await response.read()
         if raw:
             return content
@@ -139,9 +144,11 @@ class Client:
         """Return one object. Without a resourceVersion in `params` the read is consistent."""
         return await self.request("GET", path, params=params)
 
-    async def list(self, path: str, params: Params | None = None, *, timeout_seconds: float | None = 60.0) -> bytes:
+    async def list(
+        self, path: str, params: Params | None = None, *, timeout_seconds: float | None = 60.0, accept: str = JSON
+    ) -> bytes:
         """Return one page of a list as JSON, undecoded: what of it is needed differs from kind to kind."""
-        return await self.request("GET", path, params=params, timeout_seconds=timeout_seconds, raw=True)
+        return await self.request("GET", path, params=params, timeout_seconds=timeout_seconds, raw=True, accept=accept)
 
     async def post(self, path: str, body: Any, params: Params | None = None) -> dict[str, Any]:
         """Create an object; return it as stored."""
@@ -207,6 +214,7 @@ class Client:
         limits: aiohttp.ClientTimeout,
         body: Any = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request and give its answer while it is open; translate every failure."""
         if self._session is None:
@@ -214,7 +222,7 @@ class Client:
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
         url = URL(f"{self.access.server}{path}{query}", encoded=True)
         content = None if body is None else orjson.dumps(body)
-        headers = {} if body is None else {"Content-Type": content_type}
+        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": content_type}
         token = self.access.tokens.token()
         try:
             for attempt in (1, 2):
