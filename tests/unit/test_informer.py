@@ -323,6 +323,29 @@ async def test_watches_that_end_at_once_are_not_opened_in_a_hot_loop(server: Scr
     assert follower.informer.lists == 1
 
 
+async def test_after_an_outage_an_answer_starts_the_pauses_anew(
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("sandberth.kube.informer.asyncio.sleep", note)
+    server.answer(a_list(version=10)).answer(a_list(a_pod("a", 11), version=20))
+    for _ in range(6):
+        server.watch()
+    server.watches.append(document(status(410, "Expired"), status=410))
+
+    async with following(server, client) as follower:
+        await follower.until_told("+a")
+
+    assert pauses[5] > 1.0
+    assert pauses[6] <= 0.1
+
+
 async def test_activity_is_any_answer_even_an_error(server: ScriptedServer, client: Client) -> None:
     now = 100.0
     informer = Informer(client, PATH, Store[Thing](), decode, clock=lambda: now)

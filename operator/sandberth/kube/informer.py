@@ -24,7 +24,7 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 _PAGE_SIZE = 500
 _FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 5.0
+_LONGEST_PAUSE_SECONDS = 2.0  # so long after an outage the stream may still be down
 _LONGEST_RETRY_AFTER_SECONDS = 30.0
 _SHORT_WATCH_SECONDS = 1.0
 _REPORTED_LIMIT = 1000
@@ -103,6 +103,7 @@ class Informer(Generic[T]):
         self._clock = clock
         self._position: str | None = None  # the resourceVersion to watch from; None = list first
         self._failures = 0  # in a row
+        self._was_unreachable = False
         self._synced = asyncio.Event()
         self._active_at = clock()
         self._reported: set[str] = set()
@@ -138,6 +139,9 @@ class Informer(Generic[T]):
         if isinstance(error, ApiError):
             self._active_at = self._clock()
             retry_after = min(error.retry_after_seconds or 0.0, _LONGEST_RETRY_AFTER_SECONDS)
+            if self._was_unreachable:
+                self._failures = 1  # the server is back, and its first word is often 410: don't wait as long again
+        self._was_unreachable = isinstance(error, Unreachable)
         if not (isinstance(error, SandberthError) and _keeps_place(error)):
             self._position = None
         longest = min(_FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_SECONDS)
