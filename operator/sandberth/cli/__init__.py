@@ -1,1 +1,5 @@
 """The commands."""
+
+from sandberth.cli.root import main
+
+__all__ = ["main"]

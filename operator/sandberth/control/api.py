@@ -5,36 +5,11 @@ from typing import Any, TypeVar
 
 from sandberth.control.metrics import Metrics
 from sandberth.core.errors import SandberthError
-from sandberth.kube import names
 from sandberth.kube.client import Client, path_of
 from sandberth.kube.errors import ApiError
+from sandberth.kube.paths import capacity_path, pod_path, sandbox_path
 
 R = TypeVar("R")
-
-
-def sandbox_path(namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-    """Return the path of all Sandboxes, or of one."""
-    return path_of(names.GROUP, names.VERSION, names.SANDBOXES, namespace=namespace, name=name, subresource=subresource)
-
-
-def capacity_path(name: str | None = None, subresource: str | None = None) -> str:
-    """Return the path of all NodeCapacities, or of one."""
-    return path_of(names.GROUP, names.VERSION, names.NODECAPACITIES, name=name, subresource=subresource)
-
-
-def pod_path(namespace: str | None = None, name: str | None = None) -> str:
-    """Return the path of all Pods, of a namespace's Pods, or of one."""
-    return path_of("", "v1", "pods", namespace=namespace, name=name)
-
-
-def node_path(name: str | None = None) -> str:
-    """Return the path of all Nodes, or of one."""
-    return path_of("", "v1", "nodes", name=name)
-
-
-def configmap_path(namespace: str, name: str | None = None) -> str:
-    """Return the path of a ConfigMap."""
-    return path_of("", "v1", "configmaps", namespace=namespace, name=name)
 
 
 class Api:

@@ -90,6 +90,7 @@ class WorkQueue(Generic[K]):
                 await self._work(key)
                 self._failures.pop(key, None)
             except Exception:
+                LOG.exception("Work on %s failed; it is tried again.", key)
                 self._retry(key)
             finally:
                 self._running.discard(key)
@@ -101,5 +102,4 @@ class WorkQueue(Generic[K]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         self.failures += 1
         pause = min(_LAST_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2 ** min(count - 1, 10))
-        LOG.exception("Work on %s failed; it is tried again in %.1f s.", key, pause)
         asyncio.get_running_loop().call_later(pause, self.add, key)

@@ -68,6 +68,8 @@ class PlacedReason(StrEnum):
     INVALID_POD = "InvalidPod"
     POD_NAME_TAKEN = "PodNameTaken"
     NODES_REFUSED = "NodesRefused"
+    POD_LOST = "PodLost"
+    CREATE_UNANSWERED = "CreateUnanswered"
 
 
 class ReadyReason(StrEnum):

@@ -76,6 +76,14 @@ class Store(Generic[T]):
         uid = self._uids.get((namespace, name))
         return None if uid is None else self._items[uid]
 
+    def key_of(self, item: T) -> Key:
+        """Return what identifies this state of an object."""
+        return self._key(item)
+
+    def has_seen(self, key: Key) -> bool:
+        """Return whether this state, or a later one of the same object (its end included), was taken in."""
+        return key.resource_version <= self._seen_version(key.uid)
+
     def subscribe(self, listener: Listener[T]) -> Callable[[], None]:
         """Call `listener(old, new)` at each change from now on; call the result to stop."""
         self._listeners.append(listener)

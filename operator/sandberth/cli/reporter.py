@@ -1,0 +1,5 @@
+"""`sandberth reporter`."""
+
+
+def run_reporter() -> None:
+    """Report nodes."""

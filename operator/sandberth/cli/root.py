@@ -1,0 +1,54 @@
+"""The command `sandberth`: what is said here must stay cheap to import, so that `--help` answers at once."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sandberth import __version__
+from sandberth.cli import cluster, flags, operator, reporter
+from sandberth.core.errors import SandberthError
+
+app = typer.Typer(
+    name="sandberth",
+    help="Gives every sandbox its berth: spreads short-lived sandboxes over Kubernetes nodes by load, without a herd.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("operator")(operator.run_operator)
+app.command("reporter")(reporter.run_reporter)
+app.command("flags")(flags.show_flags)
+app.add_typer(cluster.app, name="cluster")
+
+
+@app.command("version")
+def version() -> None:
+    """Print the version.
+
+    Example: sandberth version
+    """
+    typer.echo(f"sandberth {__version__}")
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    """Take the options that stand before a command."""
+    if version:
+        typer.echo(f"sandberth {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one line on stderr and exit code 1."""
+    try:
+        app()
+    except SandberthError as error:
+        typer.echo(f"sandberth: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,116 @@
+"""The ConfigMap `sandberth-flags`: read at each change, swapped as a whole, and complained about where it is wrong."""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from sandberth.control.state import State
+from sandberth.core.errors import SandberthError
+from sandberth.flags import KEYS, Flags, Reading, read
+from sandberth.kube import names
+
+LOG = logging.getLogger(__name__)
+_VALUE_LIMIT = 200
+
+
+class FlagSource:
+    """Takes in versions of the ConfigMap; `changed` is called when the flags in force differ from before."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self._state = state
+        self._changed = changed
+        self._version = 0
+        self._told: frozenset[tuple[str, str]] = frozenset()
+        self._pending: list[dict[str, Any]] = []
+        self.is_read = False
+        self._show(state.flags)
+
+    def observe(self, body: Mapping[str, Any] | None) -> None:
+        """Take in the ConfigMap as it is now, None where it does not exist; older versions have no effect."""
+        if body is not None:
+            metadata = body["metadata"]
+            if metadata["name"] != names.FLAGS_CONFIGMAP or metadata["namespace"] != self._state.settings.namespace:
+                return
+            version = int(metadata["resourceVersion"])
+            if version <= self._version:
+                return
+            self._version = version
+        reading = read(None if body is None else body.get("data") or {}, self._state.flags)
+        self.is_read = True
+        self._tell(body, reading)
+        if reading.flags != self._state.flags:
+            LOG.info("Flags in force: %s", reading.flags.by_key())
+            self._state.flags = reading.flags
+            self._show(reading.flags)
+            self._changed()
+
+    def deleted(self, body: Mapping[str, Any]) -> None:
+        """The ConfigMap is gone: every key returns to its default."""
+        metadata = body["metadata"]
+        if metadata["name"] == names.FLAGS_CONFIGMAP and metadata["namespace"] == self._state.settings.namespace:
+            self._version = max(self._version, int(metadata["resourceVersion"]))
+            self.observe(None)
+
+    async def post_events(self) -> None:
+        """Send the Warning events that are due; one that cannot be sent is logged and dropped."""
+        pending, self._pending = self._pending, []
+        for event in pending:
+            try:
+                await self._state.api.create_event(self._state.settings.namespace, event)
+            except SandberthError as error:
+                LOG.warning("The event %r could not be sent: %s", event["message"], error)
+
+    def _tell(self, body: Mapping[str, Any] | None, reading: Reading) -> None:
+        in_force = self._state.flags.by_key()
+        complaints = [
+            ("InvalidFlag", p.key, f"{p.key}={_short(p.value)}: {p.message}; it stays at {in_force[p.key]}")
+            for p in reading.problems
+        ]
+        complaints += [
+            ("UnknownFlag", key, f"{_short(key)} is no flag that Sandberth knows; nothing reads it")
+            for key in reading.unknown
+        ]
+        complaints += [
+            ("FlagReturnedToDefault", key, f"{key} is not set any more and is back at {reading.flags.by_key()[key]}")
+            for key in reading.returned
+        ]
+        told = frozenset((reason, message) for reason, _, message in complaints)
+        for reason, key, message in complaints:
+            if (reason, message) in self._told:
+                continue
+            LOG.warning("ConfigMap %s: %s", names.FLAGS_CONFIGMAP, message)
+            self._state.metrics.flag_problems.labels(key if key in KEYS else "other", reason).inc()
+            self._pending.append(self._event(body, reason, message))
+        self._told = told
+
+    def _event(self, body: Mapping[str, Any] | None, reason: str, message: str) -> dict[str, Any]:
+        namespace = self._state.settings.namespace
+        involved = {"apiVersion": "v1", "kind": "ConfigMap", "name": names.FLAGS_CONFIGMAP, "namespace": namespace}
+        if body is not None:
+            involved["uid"] = body["metadata"]["uid"]
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{names.FLAGS_CONFIGMAP}.{uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": involved,
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "source": {"component": names.OPERATOR_SERVICE_ACCOUNT},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+    def _show(self, flags: Flags) -> None:
+        self._state.metrics.flag.clear()
+        for key, value in flags.by_key().items():
+            self._state.metrics.flag.labels(key, value).set(1)
+
+
+def _short(text: str | None) -> str:
+    text = text or ""
+    return text if len(text) <= _VALUE_LIMIT else text[:_VALUE_LIMIT] + "…"

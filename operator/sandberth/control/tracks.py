@@ -1,0 +1,53 @@
+"""What the operator remembers of a Sandbox beyond its objects: the attempt under way, pauses, nodes that refused.
+
+All of it may be lost at any moment: a restart finds everything that matters in the Sandbox's status and its Pod.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandberth.core.fit import Ask
+from sandberth.kube.sandbox import Decision as DecisionStatus
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A create whose outcome is not known yet; the same body is sent until it is.
+
+    `tries` counts the sends that had no definite answer: each of them may have been carried out.
+    """
+
+    number: int
+    attempt_id: str
+    body: dict[str, Any]
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Exclusion:
+    """A node that refused this Sandbox: not before `until_s`, and not before something on the node changed."""
+
+    until_s: float
+    changes: int
+
+
+@dataclass(slots=True)
+class Track:
+    """The memory of one Sandbox."""
+
+    first_seen_s: float
+    attempt: Attempt | None = None
+    record: tuple[int, DecisionStatus, str] | None = None  # attempt number, decision and message of the last create
+    last_number: int = 0  # the largest attempt number seen in its Pods
+    refusals: int = 0  # definite refusals in a row by namespace or policy
+    refused_reason: str = ""
+    refused_generation: int = 0
+    retry_at_s: float = 0.0
+    excluded: dict[str, Exclusion] = field(default_factory=dict)  # Node UID -> until when
+    node_refusals: int = 0
+    counted_pod: str | None = None  # UID of the last Pod that was counted as refused or failed
+    failed_starts: int = 0  # Pods that failed before running for a cause of their own
+    ask: tuple[int, Ask] | None = None  # (generation, what it asks for)
+    delete_sent: str | None = None  # UID of the Pod whose delete was answered
+    pending_written_s: float = 0.0
+    running_seen: bool = False
