@@ -191,6 +191,7 @@ def _kube_apiserver(folder: BedFolder, ports: dict[str, int], *, audit: bool) ->
         "--allow-privileged=true",
         "--max-requests-inflight=800",
         "--max-mutating-requests-inflight=400",
+        "--shutdown-watch-termination-grace-period=2s",  # else a stop waits for watches that never end
     ]
     if audit:
         flags += [

@@ -4,38 +4,24 @@ A bed lives in a folder of the user's cache and outlives the command that starts
 for what happens to them instead. kwok does not enforce a node's capacity.
 """
 
-import random
 import shlex
 import shutil
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 from sandberth.cluster import processes
 from sandberth.cluster.api import BedApi
-from sandberth.cluster.controlplane import (
-    PORT_NAMES,
-    START_ORDER,
-    BedFolder,
-    arguments,
-    write_certificates,
-    write_client_configs,
-)
-from sandberth.cluster.errors import BedApiError, BedUnreachableError, ClusterError, ProgramFailedError
+from sandberth.cluster.controlplane import BedFolder, write_certificates
+from sandberth.cluster.errors import ClusterError
 from sandberth.cluster.kubeconfig import write_kubeconfig
 from sandberth.cluster.nodes import NodeSize, is_usable, node_object, wait_until_usable
-from sandberth.cluster.places import bed_directory, beds_directory, locked
-from sandberth.cluster.ports import LOOPBACK, HeldPorts, accepts_connections
+from sandberth.cluster.places import bed_directory, locked
 from sandberth.cluster.programs import ensure_programs
 from sandberth.cluster.progress import Progress, QuietProgress
+from sandberth.cluster.running import READY_SECONDS, RunningPrograms, programs_of
 from sandberth.cluster.state import BedOptions, BedState
-
-_READY_SECONDS = 120.0
-_POLL_SECONDS = 0.1
-_PORT_ATTEMPTS = 5
-_ADDRESS_IN_USE = "address already in use"
 
 
 class LocalCluster:
@@ -111,7 +97,7 @@ class LocalCluster:
     @property
     def server(self) -> str:
         """The API server's URL; it stays the same over restarts."""
-        return f"https://{LOOPBACK}:{self._known_state().ports['kube-apiserver']}"
+        return RunningPrograms(self._folder, self._known_state()).server
 
     @property
     def options(self) -> BedOptions:
@@ -130,9 +116,8 @@ class LocalCluster:
         state = self._state()
         if state is None or not state.complete:
             return False
-        if not all(name in state.processes for name in _programs(state.options)):
-            return False
-        return all(map(processes.is_running, state.processes.values())) and self._is_ready()
+        running = RunningPrograms(self._folder, state)
+        return running.all_run() and running.is_ready()
 
     def status(self) -> dict[str, Any]:
         """Return the bed as plain values: `state` is up, degraded or down; `nodes` is None when nobody answers."""
@@ -141,8 +126,9 @@ class LocalCluster:
             return {"name": self.name, "state": "down"}
         ready: int | None = None
         total: int | None = None
-        if self._is_ready():
-            with self.api() as api:
+        running = RunningPrograms(self._folder, state)
+        if running.is_ready():
+            with running.api() as api:
                 items = api.get("/api/v1/nodes")["items"]
             total, ready = len(items), sum(map(is_usable, items))
         return {
@@ -152,7 +138,7 @@ class LocalCluster:
             "kubeconfig": str(self.kubeconfig),
             "options": asdict(state.options),
             "nodes": None if total is None else {"total": total, "ready": ready},
-            "programs": [self._program_status(state, name) for name in _programs(state.options)],
+            "programs": [self._program_status(state, name) for name in programs_of(state.options)],
         }
 
     def down(self, *, keep_logs: bool = False) -> None:
@@ -163,23 +149,11 @@ class LocalCluster:
 
     def stop_program(self, name: str, *, crash: bool = False) -> None:
         """Stop one program until `start_program`: in good order, or as if it crashed."""
-        process = self._known_state().processes.get(name)
-        if process is None:
-            raise ClusterError(f"bed {self.name} has no program {name}")
-        if crash:
-            processes.kill(process)
-        else:
-            processes.stop(process)
+        RunningPrograms(self._folder, self._known_state()).stop(name, crash=crash)
 
     def start_program(self, name: str) -> None:
         """Start a stopped program with the same port and data; return when it answers (etcd, kube-apiserver)."""
-        state = self._known_state()
-        process = state.processes.get(name)
-        if process is None:
-            raise ClusterError(f"bed {self.name} has no program {name}")
-        if not processes.is_running(process):
-            self._start(state, name)
-        self._wait_for_program(state, name)
+        RunningPrograms(self._folder, self._known_state()).restart(name)
 
     def add_node(
         self,
@@ -197,8 +171,7 @@ class LocalCluster:
 
     def api(self) -> BedApi:
         """Return a connection as the administrator, to be closed by `with`."""
-        pki = self._folder.pki
-        return BedApi(self.server, self.ca_file, pki / "admin.crt", pki / "admin.key")
+        return RunningPrograms(self._folder, self._known_state()).api()
 
     def environment(self, path: str) -> list[str]:
         """Return the shell lines that point kubectl at this bed; `path` is the present PATH."""
@@ -212,7 +185,7 @@ class LocalCluster:
 
     def _create(self, options: BedOptions, progress: Progress) -> None:
         """Make everything; on any failure, Ctrl-C included, stop it again and keep the logs."""
-        programs = ensure_programs((*_programs(options), "kubectl"), progress)
+        programs = ensure_programs((*programs_of(options), "kubectl"), progress)
         self._folder.logs.mkdir(parents=True, mode=0o700)
         self.directory.chmod(0o700)
         state = BedState(options, str(programs))
@@ -222,7 +195,7 @@ class LocalCluster:
             self.kubectl.parent.mkdir()
             self.kubectl.symlink_to(programs / "kubectl")
             with progress.step(f"starting the control plane of bed {self.name}"):
-                self._start_programs(state)
+                RunningPrograms(self._folder, state).start_all()
             if options.nodes:
                 with progress.step(f"adding {options.nodes} nodes"):
                     size = NodeSize(options.node_cpu, options.node_memory, options.node_pods)
@@ -233,78 +206,20 @@ class LocalCluster:
             self._remove(keep_logs=True)
             raise
 
-    def _start_programs(self, state: BedState) -> None:
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
-            try:
-                self._start_servers(state)
-                break
-            except ProgramFailedError as error:
-                if attempt == _PORT_ATTEMPTS or _ADDRESS_IN_USE not in error.log.read_text(errors="replace"):
-                    raise
-                self._stop_all(state)  # somebody took a port between our release and the program's bind
-                error.log.unlink()
-        clients = [name for name in _programs(state.options) if name not in PORT_NAMES]
-        for name in clients:
-            self._start(state, name)
-        # The controller-manager works once it has made the account that every pod needs.
-        self._wait(state, clients[0], lambda: self._exists("/api/v1/namespaces/default/serviceaccounts/default"))
-
-    def _start_servers(self, state: BedState) -> None:
-        held = HeldPorts(PORT_NAMES, _ports_of_all_beds(), random.Random())
-        try:
-            state.ports = held.numbers
-            state.write(self._folder.state)
-            write_client_configs(self._folder, self.server)
-            held.release("etcd", "etcd-peer")
-            self._start(state, "etcd")
-            self._wait_for_program(state, "etcd")
-            held.release("kube-apiserver")
-            self._start(state, "kube-apiserver")
-            self._wait_for_program(state, "kube-apiserver")
-        finally:
-            held.release()
-
-    def _start(self, state: BedState, name: str) -> None:
-        """Start one program and remember it at once, so that `down` finds it whatever happens next."""
-        environment = {"HOME": str(self.directory), "PATH": "/usr/bin:/bin"}
-        flags = arguments(name, self._folder, state.ports, audit=state.options.audit)
-        argv = [str(Path(state.programs_directory) / name), *flags]
-        state.processes[name] = processes.start(argv, self._folder.log(name), environment)
-        state.write(self._folder.state)
-
-    def _wait_for_program(self, state: BedState, name: str) -> None:
-        if name == "etcd":
-            self._wait(state, name, lambda: accepts_connections(state.ports["etcd"]))
-        elif name == "kube-apiserver":
-            self._wait(state, name, self._is_ready)
-
-    def _wait(self, state: BedState, name: str, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
-        while not ready():
-            if not processes.is_running(state.processes[name]):
-                raise ProgramFailedError(name, "ended while starting", self._folder.log(name))
-            if time.monotonic() > deadline:
-                raise ProgramFailedError(name, f"is not ready after {_READY_SECONDS:.0f} s", self._folder.log(name))
-            time.sleep(_POLL_SECONDS)
-
     def _add_nodes(self, nodes: Sequence[dict[str, Any]]) -> None:
-        with self.api() as api:
+        running = RunningPrograms(self._folder, self._known_state())
+        with running.api() as api:
             for node in nodes:
                 api.post("/api/v1/nodes", node)
             names = [node["metadata"]["name"] for node in nodes]
-            wait_until_usable(api, names, _READY_SECONDS, self._check_programs)
-
-    def _check_programs(self) -> None:
-        for name, process in self._known_state().processes.items():
-            if not processes.is_running(process):
-                raise ProgramFailedError(name, "is not running", self._folder.log(name))
+            wait_until_usable(api, names, READY_SECONDS, running.check)
 
     # How it goes, and what it knows.
 
     def _remove(self, *, keep_logs: bool = False) -> None:
         state = self._state()
         if state is not None:
-            self._stop_all(state)
+            RunningPrograms(self._folder, state).stop_all()
         if not keep_logs:
             shutil.rmtree(self.directory, ignore_errors=True)
             return
@@ -313,10 +228,6 @@ class LocalCluster:
                 shutil.rmtree(entry, ignore_errors=True)
             elif entry.is_file():
                 entry.unlink()
-
-    def _stop_all(self, state: BedState) -> None:
-        for process in reversed(state.processes.values()):
-            processes.stop(process)
 
     def _tell_reuse(self, options: BedOptions, progress: Progress) -> None:
         progress.say(f"bed {self.name} is up already")
@@ -334,17 +245,6 @@ class LocalCluster:
             "memory_bytes": processes.resident_bytes(process) if process is not None else 0,
             "log": str(self._folder.log(name)),
         }
-
-    def _is_ready(self) -> bool:
-        return self._exists("/readyz")
-
-    def _exists(self, path: str) -> bool:
-        try:
-            with self.api() as api:
-                api.get(path)
-        except (BedApiError, BedUnreachableError, OSError):  # OSError: not even its certificates are there
-            return False
-        return True
 
     def _state(self) -> BedState | None:
         return BedState.read(self._folder.state)
@@ -386,13 +286,3 @@ def service_account_kubeconfig(
         namespace=namespace,
     )
     return path
-
-
-def _programs(options: BedOptions) -> list[str]:
-    return [name for name in START_ORDER if options.scheduler or name != "kube-scheduler"]
-
-
-def _ports_of_all_beds() -> set[int]:
-    """Return the ports that other beds own, also while their programs are stopped for a test."""
-    states: Iterable[BedState | None] = map(BedState.read, beds_directory().glob("*/state.json"))
-    return {port for state in states if state is not None for port in state.ports.values()}

@@ -30,6 +30,7 @@ def start(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> Pro
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.fspath(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
+            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable_descriptors()),
         ],
         setsid=True,
     )
@@ -68,6 +69,16 @@ def resident_bytes(process: Process) -> int:
     except OSError:
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _inheritable_descriptors() -> list[int]:
+    """Return what a caller's shell left open to us: a pipe held by a bed would keep its reader waiting."""
+    inheritable = []
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208  (numbers, not paths)
+        with suppress(OSError):  # the descriptor of the listing itself is closed by now
+            if int(entry) > 2 and os.get_inheritable(int(entry)):
+                inheritable.append(int(entry))
+    return inheritable
 
 
 def _signal_and_wait(process: Process, number: signal.Signals, seconds: float) -> None:

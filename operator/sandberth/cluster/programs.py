@@ -155,7 +155,8 @@ def _go_version(go: str) -> tuple[int, ...]:
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(int(number) for number in re.findall(r"\d+", answer.stdout.strip().split(" ")[0])[:3])
+    version = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", answer.stdout)  # "go1.26.8", "devel go1.27-abcdef"
+    return tuple(int(number) for number in version.groups(default="0")) if version else ()
 
 
 def _required_go(modules: Path) -> tuple[int, ...]:
