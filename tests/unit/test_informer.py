@@ -323,8 +323,9 @@ async def test_watches_that_end_at_once_are_not_opened_in_a_hot_loop(server: Scr
     assert follower.informer.lists == 1
 
 
+@pytest.mark.parametrize("in_stream", [True, False])
 async def test_after_an_outage_an_answer_starts_the_pauses_anew(
-    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch, in_stream: bool
 ) -> None:
     pauses: list[float] = []
     sleep = asyncio.sleep
@@ -337,7 +338,10 @@ async def test_after_an_outage_an_answer_starts_the_pauses_anew(
     server.answer(a_list(version=10)).answer(a_list(a_pod("a", 11), version=20))
     for _ in range(6):
         server.watch()
-    server.watches.append(document(status(410, "Expired"), status=410))
+    if in_stream:
+        server.watch(line("ERROR", status(410, "Expired")))
+    else:
+        server.watches.append(document(status(410, "Expired"), status=410))
 
     async with following(server, client) as follower:
         await follower.until_told("+a")

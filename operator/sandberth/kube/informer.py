@@ -139,9 +139,10 @@ class Informer(Generic[T]):
         if isinstance(error, ApiError):
             self._active_at = self._clock()
             retry_after = min(error.retry_after_seconds or 0.0, _LONGEST_RETRY_AFTER_SECONDS)
-            if self._was_unreachable:
-                self._failures = 1  # the server is back, and its first word is often 410: don't wait as long again
-        self._was_unreachable = isinstance(error, Unreachable)
+        is_unreachable = isinstance(error, Unreachable)
+        if self._was_unreachable and not is_unreachable:
+            self._failures = 1  # the server is back, and its first word is often 410: don't wait as long again
+        self._was_unreachable = is_unreachable
         if not (isinstance(error, SandberthError) and _keeps_place(error)):
             self._position = None
         longest = min(_FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_SECONDS)
