@@ -268,6 +268,14 @@ class Operator:
 
     def _refresh_metrics(self) -> None:
         state, metrics = self.state, self.state.metrics
+        streams = state.streams
+        for name, store in (
+            ("pods", streams.pods),
+            ("sandboxes", streams.sandboxes),
+            ("nodes", streams.nodes),
+            ("nodecapacities", streams.capacities),
+        ):
+            metrics.listener_errors.labels(name).set(store.listener_errors)
         metrics.sandboxes.set(len(state.streams.sandboxes))
         metrics.waiting.set(len(self.reconciler.waiting))
         metrics.queue_length.set(len(self.reconciler.queue))

@@ -38,7 +38,7 @@ def ending_of(pod: PodFacts) -> Ending:
         return Ending.COMPLETED
     if pod.reason.startswith("OutOf") or pod.reason in _NODE_REFUSALS:
         return Ending.NODE_REFUSED
-    if pod.reason in _LOSSES or pod.disruption is not None:
+    if pod.reason in _LOSSES or pod.disruption is not None or pod.exit_reason == "ContainerStatusUnknown":
         return Ending.LOST
     if not pod.ran and pod.exit_code is None:
         return Ending.NEVER_RAN

@@ -53,4 +53,6 @@ class Metrics:
             "sandberth_zombies", "Sandboxes reported by a node although their Pod is gone.", registry=registry
         )
         self.nodes = Gauge("sandberth_nodes", "Nodes, by eligibility.", ["state"], registry=registry)
-        self.restarts = Counter("sandberth_stream_restarts", "Lists after the first.", ["stream"], registry=registry)
+        self.listener_errors = Gauge(
+            "sandberth_listener_errors", "Changes that a part of the operator failed on.", ["stream"], registry=registry
+        )

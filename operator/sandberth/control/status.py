@@ -124,6 +124,9 @@ def pod_status(
     if placement.attempt != attempt or placement.node != pod.node_name:
         # The Pod was found, not made by this process: how its node was chosen is not known any more.
         placement = DecisionStatus(attempt=attempt, node=pod.node_name)
+    started_at = moment(pod.started_at) if pod.started_at and phase is not Phase.STARTING else None
+    if status.started_at is not None and status.placement is not None and status.placement.attempt == attempt:
+        started_at = status.started_at  # a container's restart moves its own start, not the Sandbox's
     status = status.model_copy(
         update={
             "phase": phase,
@@ -131,7 +134,7 @@ def pod_status(
             "pod_name": pod.name,
             "pod_ip": pod.pod_ip or None if phase is not Phase.STARTING else None,  # early, it would cost a write
             "observed_generation": generation,
-            "started_at": moment(pod.started_at) if pod.started_at and phase is not Phase.STARTING else None,
+            "started_at": started_at,
             "finished_at": None,
             "restarts": pod.restarts,
             "resources": nominal_size(pod.nominal or pod.requests.size),

@@ -1,0 +1,5 @@
+"""`python -m sandberth` is the command `sandberth`."""
+
+from sandberth.cli import main
+
+main()
