@@ -5,6 +5,8 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+
+from sandberth.kube.names import NAMESPACE, POLICY_CONFIGMAP
 from tests.integration.applying import (
     CONTAINERS,
     Kubectl,
@@ -15,8 +17,6 @@ from tests.integration.applying import (
     eventually,
     settled,
 )
-
-from sandberth.kube.names import NAMESPACE, POLICY_CONFIGMAP
 
 pytestmark = pytest.mark.integration
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.integration.applying import Kubectl, a_sandbox, an_image_spec, eventually, settled
 
 from sandberth.kube.names import API_VERSION, NAMESPACE, POLICY_CONFIGMAP
+from tests.integration.applying import Kubectl, a_sandbox, an_image_spec, eventually, settled
 
 pytestmark = pytest.mark.integration
 

@@ -6,12 +6,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from tests.scripted_server import ScriptedServer, document, scripted_server, status
 
 from sandberth import __version__
 from sandberth.kube.client import JSON_PATCH, MERGE_PATCH, Client, path_of
 from sandberth.kube.errors import ApiError, Unreachable
 from sandberth.kube.kubeconfig import ClusterAccess, StaticToken, TokenFile
+from tests.scripted_server import ScriptedServer, document, scripted_server, status
 
 POD = "/api/v1/namespaces/team/pods/one"
 

@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.scripted_server import ScriptedServer, document, line, scripted_server, status
 
 from sandberth.kube.client import Client
 from sandberth.kube.informer import Informer
 from sandberth.kube.store import Store
+from tests.scripted_server import ScriptedServer, document, line, scripted_server, status
 
 PATH = "/api/v1/pods"
 DEADLINE_SECONDS = 10.0

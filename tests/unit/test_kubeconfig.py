@@ -12,7 +12,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.scripted_server import scripted_server
 
 from sandberth.kube import kubeconfig
 from sandberth.kube.client import Client
@@ -25,6 +24,7 @@ from sandberth.kube.kubeconfig import (
     from_kubeconfig,
     in_cluster,
 )
+from tests.scripted_server import scripted_server
 
 
 def a_kubeconfig(
