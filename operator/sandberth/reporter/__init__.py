@@ -1,1 +1,1 @@
-"""Node reports: what runs on each node, written to its NodeCapacity."""
+"""The reporters: what each node holds, written to its NodeCapacity."""
