@@ -33,13 +33,18 @@ class Ending(StrEnum):
 
 
 def ending_of(pod: PodFacts) -> Ending:
-    """Return how a terminal Pod ended."""
+    """Return how a terminal Pod ended.
+
+    A Pod that is being deleted ends because of that: the kubelet reports it terminal before the object goes.
+    """
+    if pod.deleting:
+        return Ending.LOST
     if pod.phase == "Succeeded":
         return Ending.COMPLETED
     if pod.reason.startswith("OutOf") or pod.reason in _NODE_REFUSALS:
         return Ending.NODE_REFUSED
     if pod.reason in _LOSSES or pod.disruption is not None or pod.exit_reason == "ContainerStatusUnknown":
         return Ending.LOST
-    if not pod.ran and pod.exit_code is None:
+    if not pod.ran and pod.exit_code is None and pod.reason != "DeadlineExceeded":
         return Ending.NEVER_RAN
     return Ending.FAILED

@@ -104,8 +104,6 @@ class Reconciler:
         work = _Work(
             uid, seen, sandbox, self._state.track(uid), self._state.now_s(), statuses.utc(self._state.wall_s())
         )
-        if uid in self._state.streams.unverified and not await self._verify(work):
-            return
         pod = self._state.pod_of(uid)
         if pod is not None and work.track.attempt is not None:
             pod = self._creator.seen(work.track, pod)
@@ -127,7 +125,9 @@ class Reconciler:
     # --- the ways of a Sandbox ---
 
     async def _verify(self, work: _Work) -> bool:
-        """Read a Sandbox that only a list has shown again before acting; False where it has changed."""
+        """Read a Sandbox that only a list has shown again before the first create or delete; False if it changed."""
+        if work.uid not in self._state.streams.unverified:
+            return True
         path = sandbox_path(work.seen.namespace, work.seen.name)
         current = await self._state.api.get(path)
         streams = self._state.streams
@@ -186,7 +186,7 @@ class Reconciler:
             return
         if pod is None:
             return
-        await self._delete_pod(work.track, pod)
+        await self._remove_pod(work, pod)
         if not pod.terminal and work.status.phase is not Phase.TERMINATING:
             await self._write(work, work.status.model_copy(update={"phase": Phase.TERMINATING}))
 
@@ -194,14 +194,14 @@ class Reconciler:
         """A final Sandbox: a Pod that still runs goes, and the object goes when its time has come."""
         self.waiting.remove(work.uid)
         if pod is not None and not pod.terminal:
-            await self._delete_pod(work.track, pod)
+            await self._remove_pod(work, pod)
         ttl = work.sandbox.spec.lifetime.ttl_seconds_after_finished
         if ttl is None or work.status.finished_at is None:
             return
         left = work.status.finished_at.timestamp() + ttl - self._state.wall_s()
         if left > 0:
             self.queue.add_after(work.uid, left)
-        else:
+        elif await self._verify(work):
             await self._state.api.delete_sandbox(work.sandbox.namespace, work.sandbox.name, work.uid)
 
     async def _expired(self, work: _Work, pod: PodFacts | None) -> bool:
@@ -227,14 +227,14 @@ class Reconciler:
         number = attempt_number(pod)
         work.track.last_number = max(work.track.last_number, number)
         if self._is_outdated(work, pod):
-            await self._delete_pod(work.track, pod)
+            await self._remove_pod(work, pod)
             return
         if pod.terminal:
             await self._ended(work, pod)
             return
         node = self._state.fleet.by_name(pod.node_name)
         if await self._node_is_gone(pod):
-            await self._delete_pod(work.track, pod)  # the Pod is lost, whatever it says
+            await self._remove_pod(work, pod)  # the Pod is lost, whatever it says
         elif await self._start_deadline_passed(work, pod):
             return
         record, message = None, ""
@@ -291,6 +291,9 @@ class Reconciler:
 
     async def _ended(self, work: _Work, pod: PodFacts) -> None:
         """The Pod is terminal: the program's own end is final, everything else is made good."""
+        if self._end_is_stored(work, pod):
+            await self._remove_pod(work, pod)
+            return
         ending = ending_of(pod)
         if ending is Ending.COMPLETED:
             await self._finish(work, Phase.SUCCEEDED, FinishedReason.COMPLETED, statuses.exit_message(pod), pod=pod)
@@ -312,7 +315,11 @@ class Reconciler:
                 return
             reason, message = PlacedReason.NODES_REFUSED, f"refused by {why}"
         await self._write_attempt_ended(work, attempt_number(pod), reason, message)
-        await self._delete_pod(work.track, pod)
+        self.queue.add(work.uid)  # and then, its end being stored, the Pod goes
+
+    def _end_is_stored(self, work: _Work, pod: PodFacts) -> bool:
+        stored = work.status.placement.attempt if work.status.placement is not None else 0
+        return work.status.node_name is None and stored >= attempt_number(pod)
 
     def _count_refusal(self, work: _Work, pod: PodFacts, ending: Ending) -> None:
         if work.track.counted_pod == pod.uid:
@@ -366,8 +373,10 @@ class Reconciler:
         if verdict.ask is None:
             await self._refuse(work, PlacedReason.INVALID_POD, verdict.message)
             return
+        if not await self._verify(work):
+            return
         if self._state.streams.sandboxes.get(work.uid) is not work.seen:
-            self.queue.add(work.uid)  # it changed while the review read something
+            self.queue.add(work.uid)  # it changed while something else was read
             return
         excluded = self._excluded(work)
         decision = self._creator.start(work.sandbox, track, verdict.ask, excluded)
@@ -424,7 +433,7 @@ class Reconciler:
             elif work.sandbox.deletion_timestamp is None:
                 await self._follow(work, pod)
             else:
-                await self._delete_pod(work.track, pod)
+                await self._remove_pod(work, pod)
 
     def _again(self, uid: str, track: Track, error: Unanswered) -> None:
         tries = track.attempt.tries if track.attempt is not None else 1
@@ -524,7 +533,8 @@ class Reconciler:
         patch = statuses.status_patch(work.status, status)
         if patch is None:
             return
-        version = str(work.seen.resource_version) if first else None
+        unsure = first or work.uid in self._state.streams.unverified
+        version = str(work.seen.resource_version) if unsure else None
         try:
             answer = await self._state.api.patch_sandbox_status(
                 work.sandbox.namespace, work.sandbox.name, work.uid, patch, version
@@ -542,6 +552,11 @@ class Reconciler:
             self._state.streams.sandboxes.observe(work.seen, deleted=True, in_stream=False)
         else:
             self._state.streams.observe_sandbox(current)
+
+    async def _remove_pod(self, work: _Work, pod: PodFacts) -> None:
+        """Delete the Pod of a Sandbox that was seen as it is now."""
+        if not pod.deleting and await self._verify(work):
+            await self._delete_pod(work.track, pod)
 
     async def _delete_pod(self, track: Track, pod: PodFacts) -> None:
         """Delete a Pod by UID, once; its room is free when it is gone, not at the answer."""
