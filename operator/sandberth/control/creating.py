@@ -84,7 +84,7 @@ class Creator:
                     overcommit_percent=node.overcommit_percent(parameters.overcommit_percent),
                 ),
             )
-            message = placed_message(decision, parameters, ask.preferred_node, ignored_preferences(sandbox.spec))
+            message = placed_message(decision, parameters, ask, ignored_preferences(sandbox.spec))
             track.record = (number, record, message)
         return decision
 

@@ -254,8 +254,7 @@ class Reconciler:
             ),
             first=work.status.node_name is None,
         )
-        if pod.phase == "Running" and not work.track.running_seen:
-            work.track.running_seen = True
+        if pod.phase == "Running" and work.status.phase in {None, Phase.PENDING, Phase.STARTING}:
             work.track.refusals = work.track.failed_starts = work.track.node_refusals = 0
             self._state.metrics.start_seconds.observe(self._state.now_s() - work.track.first_seen_s)
 

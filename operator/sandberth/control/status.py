@@ -1,9 +1,10 @@
 """From what is known of a Sandbox to its status, and from two statuses to the smallest patch between them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sandberth.core.constraints import Toleration
 from sandberth.core.fit import Ask
 from sandberth.core.node import NodeFacts
 from sandberth.core.placement import Decision, Parameters
@@ -248,7 +249,7 @@ def decision_record(
     )
 
 
-def placed_message(decision: Decision, parameters: Parameters, preferred_node: str | None, ignored: list[str]) -> str:
+def placed_message(decision: Decision, parameters: Parameters, ask: Ask, ignored: list[str]) -> str:
     """Return why this node, in a sentence or two."""
     chosen = decision.chosen
     if chosen is None:
@@ -261,10 +262,10 @@ def placed_message(decision: Decision, parameters: Parameters, preferred_node: s
         parts = [f"{name} has the lowest load of {count} compared: score {chosen.score:.4f}, {parameters.view} view"]
     if decision.preferred is False:
         why = decision.preferred_rejection or "there is no such node"
-        parts.append(f"the preferred node {preferred_node} was not eligible: {why}")
+        parts.append(f"the preferred node {ask.preferred_node} was not eligible: {why}")
     if decision.second_choice:
         parts.append("it has no fresh report, and no node that has one was eligible")
-    wishes = [*ignored, *_untolerated_preferences(chosen.node.facts)]
+    wishes = [*ignored, *_untolerated_preferences(chosen.node.facts, ask.constraints.tolerations)]
     if wishes:
         parts.append(f"not scored: {', '.join(wishes)}")
     return "; ".join(parts)
@@ -282,8 +283,12 @@ def no_node_message(decision: Decision, node_count: int, preferred_node: str | N
     return message
 
 
-def _untolerated_preferences(facts: NodeFacts) -> list[str]:
-    return [f"taint {taint.key}:PreferNoSchedule" for taint in facts.taints if taint.effect == "PreferNoSchedule"]
+def _untolerated_preferences(facts: NodeFacts, tolerations: Iterable[Toleration]) -> list[str]:
+    return [
+        f"taint {taint.key}:PreferNoSchedule"
+        for taint in facts.taints
+        if taint.effect == "PreferNoSchedule" and not any(toleration.tolerates(taint) for toleration in tolerations)
+    ]
 
 
 # --- patches ---

@@ -50,4 +50,3 @@ class Track:
     ask: tuple[int, Ask] | None = None  # (generation, what it asks for)
     delete_sent: str | None = None  # UID of the Pod whose delete was answered
     pending_written_s: float = 0.0
-    running_seen: bool = False
