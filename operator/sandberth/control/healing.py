@@ -45,7 +45,7 @@ class _ListMetadata(msgspec.Struct, rename="camel"):
 
 class _MetadataList(msgspec.Struct):
     metadata: _ListMetadata
-    items: list[_Item] = []
+    items: list[_Item] | None = None  # null where there is nothing
 
 
 _DECODER = msgspec.json.Decoder(_MetadataList)
@@ -106,6 +106,9 @@ class Healing:
                 except SandberthError as error:
                     LOG.info("The look for missed %s failed: %s", stream.name, error)
                     continue
+                except Exception:
+                    LOG.exception("The look for missed %s failed; it is a net, and the streams go on.", stream.name)
+                    continue
                 stream.missed_in_a_row = stream.missed_in_a_row + 1 if missed else 0
                 if missed:
                     LOG.warning("The stream of %s had missed %d changes.", stream.name, missed)
@@ -165,7 +168,7 @@ class Healing:
         version = int(listed.metadata.resource_version or 0)
         present: set[str] = set()
         different: list[Key] = []
-        for item in listed.items:
+        for item in listed.items or ():
             metadata = item.metadata
             present.add(metadata.uid)
             key = Key(metadata.uid, metadata.namespace, metadata.name, int(metadata.resource_version))
