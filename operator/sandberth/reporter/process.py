@@ -62,6 +62,7 @@ async def _probes(reporter: ApiReporter, host: str, port: int) -> Probes | None:
         LOG.warning("Neither probes nor metrics: %s", error)
         await probes.stop()
         return None
+    LOG.info("Probes and metrics on port %d.", probes.port)
     return probes
 
 
