@@ -32,6 +32,7 @@ class Berths:
 
     def add_node(
         self,
+        *,
         cpu: str = "4",
         memory: str = "16Gi",
         pods: int = 110,
