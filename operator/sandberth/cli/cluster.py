@@ -6,15 +6,14 @@ The bed itself is imported inside the commands, so that `--help` stays quick.
 import json
 import os
 import re
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
+
+from sandberth.cli.outcome import interruptible, one_line_errors
+from sandberth.cli.reporter import duration_seconds
+from sandberth.reporter.settings import UsageSource
 
 app = typer.Typer(
     name="cluster",
@@ -80,18 +79,34 @@ def up(
     node_memory: Annotated[str, typer.Option(help="Memory of each node.", callback=_memory)] = "512Gi",
     node_pods: Annotated[int, typer.Option(min=1, help="Pods that each node takes.")] = 500,
     audit: Annotated[bool, typer.Option(help="Log the writes of Sandberth's service accounts.")] = True,
+    operator: Annotated[
+        bool, typer.Option(help="Install Sandberth and run it; without, there is a control plane with nodes alone.")
+    ] = True,
+    report_interval: Annotated[str, typer.Option(help="Time between two reports of a node: 20s, 500ms, 1m.")] = "20s",
+    usage: Annotated[
+        UsageSource,
+        typer.Option(
+            help="What reports give as usage. Nothing really runs on these nodes, and they have no metrics.k8s.io: "
+            "requests reports what is requested, none leaves it out."
+        ),
+    ] = UsageSource.REQUESTS,
 ) -> None:
-    """Start a bed and wait until its nodes are Ready; a bed that is up is left as it is.
+    """Start a bed with Sandberth running in it; what is up already is left as it is.
 
-    The first time, its programs are built with Go (6 to 25 minutes); after that a bed is up in seconds.
+    The first time, its programs are built with Go (6 to 25 minutes); after that a bed is up in seconds. Operator and
+    reporter run on this machine as processes of the bed; one that died is started again by the same command.
 
     Example: sandberth cluster up --nodes 10 --node-cpu 64 --node-memory 256Gi
     """
-    with _one_line_errors(), _interruptible():
+    interval = f"{duration_seconds(report_interval):g}s"
+    with one_line_errors(), interruptible():
         _check_provider(provider)
+        from sandberth.cluster import services  # noqa: PLC0415
         from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
         from sandberth.cluster.progress import progress_for_stderr  # noqa: PLC0415
 
+        progress = progress_for_stderr()
+        was_up = LocalCluster(name).healthy()
         bed = LocalCluster.up(
             name,
             nodes=nodes,
@@ -100,11 +115,37 @@ def up(
             node_pods=node_pods,
             scheduler=scheduler,
             audit=audit,
-            progress=progress_for_stderr(),
+            progress=progress,
         )
+        if operator:
+            try:
+                services.start_all(bed, interval=interval, usage=usage.value, progress=progress)
+            except BaseException:
+                if not was_up:
+                    bed.down(keep_logs=True)
+                raise
+        sandberth_runs = bool(services.running(bed))
     selector = "" if name == "default" else f" --name {name}"
     typer.echo(f"bed {name} is up at {bed.server}")
     typer.echo(f'point your shell at it:  eval "$(sandberth cluster env{selector})"')
+    if sandberth_runs:
+        typer.echo("look at it:              kubectl get nodecapacities,sandboxes -A -o wide")
+    typer.echo(f"logs:                    {bed.directory / 'logs'}")
+    typer.echo(f"stop it:                 sandberth cluster down{selector}")
+
+
+@app.command()
+def build() -> None:
+    """Build the programs of the local bed without starting any of them; what is built already is kept.
+
+    Example: sandberth cluster build
+    """
+    with one_line_errors(), interruptible():
+        from sandberth.cluster.programs import PROGRAMS, ensure_programs  # noqa: PLC0415
+        from sandberth.cluster.progress import progress_for_stderr  # noqa: PLC0415
+
+        directory = ensure_programs(PROGRAMS, progress_for_stderr())
+    typer.echo(f"the programs of the local bed are in {directory}")
 
 
 @app.command()
@@ -117,7 +158,7 @@ def down(
 
     Example: sandberth cluster down --name default
     """
-    with _one_line_errors():
+    with one_line_errors():
         _check_provider(provider)
         from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
 
@@ -139,7 +180,7 @@ def status(
 
     Example: sandberth cluster status --output json
     """
-    with _one_line_errors():
+    with one_line_errors():
         _check_provider(provider)
         from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
 
@@ -155,7 +196,7 @@ def env(name: Name = "default", provider: ProviderOption = Provider.LOCAL) -> No
 
     Example: eval "$(sandberth cluster env)" && kubectl get nodes
     """
-    with _one_line_errors():
+    with one_line_errors():
         _check_provider(provider)
         from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
         from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
@@ -190,33 +231,7 @@ def _status_text(report: dict[str, Any]) -> str:
         pid = str(program["pid"]) if program["running"] else "stopped"
         memory = f"{program['memory_bytes'] / 2**20:.0f}Mi"
         lines.append(f"{program['name']:<26}{pid:<10}{memory:<10}{program['log']}")
+    if not all(program["running"] for program in report["programs"]):
+        selector = "" if report["name"] == "default" else f" --name {report['name']}"
+        lines += ["", f"start what is stopped with: sandberth cluster up{selector}"]
     return "\n".join(lines)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn what Sandberth says went wrong into one line on stderr and exit code 1."""
-    from sandberth.core.errors import SandberthError  # noqa: PLC0415
-
-    try:
-        yield
-    except SandberthError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        print("error: interrupted; what was started has been stopped", file=sys.stderr)
-        raise typer.Exit(130) from error
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that a half-started bed is stopped in both cases."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

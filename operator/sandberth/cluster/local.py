@@ -53,7 +53,7 @@ class LocalCluster:
         options = BedOptions(nodes, node_cpu, node_memory, node_pods, scheduler, audit)
         progress = progress or QuietProgress()
         bed = cls(name)
-        with locked(bed._lock):
+        with locked(bed.lock):
             if bed.healthy():
                 bed._tell_reuse(options, progress)
                 return bed
@@ -133,18 +133,21 @@ class LocalCluster:
             total, ready = len(items), sum(map(is_usable, items))
         return {
             "name": self.name,
-            "state": "up" if self.healthy() else "degraded",
+            "state": "up" if self.healthy() and _services_run(state) else "degraded",
             "server": self.server if state.ports else None,
             "kubeconfig": str(self.kubeconfig),
             "options": asdict(state.options),
             "nodes": None if total is None else {"total": total, "ready": ready},
-            "programs": [self._program_status(state, name) for name in programs_of(state.options)],
+            "programs": [
+                *(self._program_status(name, state.processes.get(name)) for name in programs_of(state.options)),
+                *(self._program_status(name, service.process) for name, service in state.services.items()),
+            ],
         }
 
     def down(self, *, keep_logs: bool = False) -> None:
         """Stop the programs and remove the bed's folder, or all of it but the logs. Twice is fine."""
         if self.directory.exists():
-            with locked(self._lock):
+            with locked(self.lock):
                 self._remove(keep_logs=keep_logs)
 
     def stop_program(self, name: str, *, crash: bool = False) -> None:
@@ -235,8 +238,7 @@ class LocalCluster:
         if differences:
             progress.say(f"it is not what was asked for: {'; '.join(differences)}; run down first to change it")
 
-    def _program_status(self, state: BedState, name: str) -> dict[str, Any]:
-        process = state.processes.get(name)
+    def _program_status(self, name: str, process: processes.Process | None) -> dict[str, Any]:
         running = process is not None and processes.is_running(process)
         return {
             "name": name,
@@ -256,8 +258,13 @@ class LocalCluster:
         return state
 
     @property
-    def _lock(self) -> Path:
+    def lock(self) -> Path:
+        """The file that keeps commands on this bed apart."""
         return self.directory.with_name(f".{self.name}.lock")  # outside the folder, which `down` removes
+
+
+def _services_run(state: BedState) -> bool:
+    return all(processes.is_running(service.process) for service in state.services.values())
 
 
 def service_account_kubeconfig(

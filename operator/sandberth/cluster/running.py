@@ -64,7 +64,9 @@ class RunningPrograms:
         self.check()
 
     def stop_all(self) -> None:
-        """Stop everything that was started, the last first."""
+        """Stop everything that was started, the last first; services before the API server that they talk to."""
+        for service in reversed(self.state.services.values()):
+            processes.stop(service.process)
         for process in reversed(self.state.processes.values()):
             processes.stop(process)
 
@@ -98,7 +100,7 @@ class RunningPrograms:
         return "kube-apiserver" in self.state.ports and self._is_there("/readyz")
 
     def _start_servers(self) -> None:
-        held = HeldPorts(PORT_NAMES, _ports_of_all_beds(), random.Random())
+        held = HeldPorts(PORT_NAMES, ports_of_all_beds(), random.Random())
         try:
             self.state.ports = held.numbers
             self.state.write(self._folder.state)
@@ -150,7 +152,7 @@ class RunningPrograms:
         return True
 
 
-def _ports_of_all_beds() -> set[int]:
+def ports_of_all_beds() -> set[int]:
     """Return the ports that beds own, also while their programs are stopped for a test."""
     states = map(BedState.read, beds_directory().glob("*/state.json"))
-    return {port for state in states if state is not None for port in state.ports.values()}
+    return {port for state in states if state is not None for port in state.used_ports}

@@ -25,6 +25,15 @@ class BedOptions:
         return [f"{key} is {value}, not {theirs[key]}" for key, value in mine.items() if value != theirs[key]]
 
 
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One of Sandberth's own programs in a bed: with what it was started, and where it answers probes."""
+
+    process: Process
+    port: int
+    arguments: list[str]
+
+
 @dataclass(slots=True)
 class BedState:
     """The state file; a bed is `complete` once `up` has got through."""
@@ -34,6 +43,12 @@ class BedState:
     complete: bool = False
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
+    services: dict[str, Service] = field(default_factory=dict)
+
+    @property
+    def used_ports(self) -> set[int]:
+        """Return the ports that belong to the bed, also while a program is stopped."""
+        return {*self.ports.values(), *(service.port for service in self.services.values())}
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -42,6 +57,10 @@ class BedState:
             stored = json.loads(path.read_text())
             stored["options"] = BedOptions(**stored["options"])
             stored["processes"] = {name: Process(**each) for name, each in stored["processes"].items()}
+            services = stored.get("services", {}).items()  # absent in a file of an older version
+            stored["services"] = {
+                name: Service(Process(**each["process"]), each["port"], each["arguments"]) for name, each in services
+            }
             return cls(**stored)
         except (OSError, ValueError, KeyError, TypeError):
             return None
