@@ -80,8 +80,7 @@ def build_pod(
             "annotations": {
                 **own_annotations,
                 **(template.metadata.annotations if template else {}),
-                names.NOMINAL_CPU_ANNOTATION: format_cpu(ask.nominal.cpu_millicores),
-                names.NOMINAL_MEMORY_ANNOTATION: format_bytes(ask.nominal.memory_bytes),
+                **_nominal_annotations(sandbox.spec, ask),
                 names.NODE_UID_ANNOTATION: node_uid,
                 names.GENERATION_ANNOTATION: str(sandbox.generation),
             },
@@ -96,6 +95,15 @@ def build_pod(
             ],
         },
         "spec": pod_spec,
+    }
+
+
+def _nominal_annotations(spec: SandboxSpec, ask: Ask) -> dict[str, str]:
+    if spec.resources.cpu is None and spec.resources.memory is None:
+        return {}  # it is the Pod's effective request, which the server (a LimitRange, a webhook) may change
+    return {
+        names.NOMINAL_CPU_ANNOTATION: format_cpu(ask.nominal.cpu_millicores),
+        names.NOMINAL_MEMORY_ANNOTATION: format_bytes(ask.nominal.memory_bytes),
     }
 
 
