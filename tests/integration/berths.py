@@ -9,7 +9,7 @@ from typing import Any
 
 from sandberth.cluster.local import LocalCluster
 from sandberth.kube import names
-from tests.integration.applying import an_image_spec
+from tests.integration.applying import a_template_spec, an_image_spec
 from tests.integration.bed import Object, Objects, wait_for
 
 LABEL = "example.com/berths"
@@ -125,6 +125,11 @@ class Berths:
         assert pod is not None, self.status(name)
         return pod
 
+    def container_resources(self, name: str) -> Object:
+        """Return requests and limits of the first container of a Sandbox's Pod."""
+        resources: Object = self.pod(name)["spec"]["containers"][0]["resources"]
+        return resources
+
     def running(self, *names_of_sandboxes: str, seconds: float = 20) -> Object:
         """Wait until the Sandboxes run; return the status of the last."""
         for name in names_of_sandboxes:
@@ -164,6 +169,15 @@ class Berths:
             for item in self._objects.list(kind, self.namespace):
                 self._objects.delete(kind, item["metadata"]["name"], self.namespace)
         wait_for(lambda: not self._objects.list("Pod", self.namespace), 30, "no Pod is left")
+
+
+def a_sized_template(
+    requests: Mapping[str, str] | None = None, limits: Mapping[str, str] | None = None, **pod_fields: Any
+) -> Object:
+    """Return a spec whose template has one container of this size."""
+    resources = {"requests": dict(requests or {}), "limits": dict(limits or {})}
+    container = {"name": "main", "image": "busybox", "resources": resources}
+    return a_template_spec(**{"containers": [container], **pod_fields})
 
 
 def condition(status: Object, kind: str) -> Object:
