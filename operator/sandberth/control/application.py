@@ -31,7 +31,6 @@ from sandberth.kube.paths import pod_path
 from sandberth.kube.pods import PodFacts, decode_pod
 
 LOG = logging.getLogger(__name__)
-_WAKE_DELAY_SECONDS = 0.05
 _CAPACITY_WORKERS = 8
 _SILENCE_LIMIT_SECONDS = 300.0
 _MISSED_LIMIT = 3
@@ -61,7 +60,6 @@ class Operator:
         )
         self._access = access
         self._on_kopf_started = on_kopf_started
-        self._wake_pending = False
         self._started = False
         streams.nodes.subscribe(self._node_changed)
         streams.capacities.subscribe(self._capacity_changed)
@@ -224,14 +222,8 @@ class Operator:
 
     def _wake_waiting(self) -> None:
         """Have the waiting Sandboxes tried again, once for all the changes of a moment."""
-        if not self._started or self._wake_pending:
-            return
-        self._wake_pending = True
-        asyncio.get_running_loop().call_later(_WAKE_DELAY_SECONDS, self._wake)
-
-    def _wake(self) -> None:
-        self._wake_pending = False
-        self.reconciler.waiting.wake()
+        if self._started:
+            self.reconciler.waiting.wake_soon()
 
     # --- the operator's view of each node ---
 

@@ -5,6 +5,7 @@ body, until the server says created, refused, or exists: never is another one st
 """
 
 import logging
+from collections.abc import Callable
 
 from sandberth.control.outcomes import Outcome, outcome_of
 from sandberth.control.state import State
@@ -48,8 +49,9 @@ class Unanswered(SandberthError):  # noqa: N818 - an answer, not a fault
 class Creator:
     """Makes the Pods of Sandboxes, one attempt at a time for each."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, room_given_back: Callable[[], None]) -> None:
         self._state = state
+        self._room_given_back = room_given_back
 
     def start(self, sandbox: Sandbox, track: Track, ask: Ask, excluded: frozenset[str]) -> Decision:
         """Choose a node and reserve its room; where one was found, `track.attempt` is ready to be sent."""
@@ -157,6 +159,7 @@ class Creator:
     def _adopted(self, track: Track, attempt: Attempt, pod: PodFacts) -> PodFacts | None:
         if pod.attempt_id != attempt.attempt_id:
             self._state.ledger.release(attempt.attempt_id)
+            self._room_given_back()
         if pod.attempt_id != attempt.attempt_id or pod.node_name != attempt.body["spec"]["nodeName"]:
             track.record = None
         return self._created(track, attempt, pod)
@@ -164,6 +167,7 @@ class Creator:
     def _give_back(self, track: Track, attempt: Attempt) -> None:
         track.attempt = None
         self._state.ledger.release(attempt.attempt_id)
+        self._room_given_back()
 
 
 def holding_of(pod: PodFacts) -> PodHolding:

@@ -59,9 +59,9 @@ class Reconciler:
     def __init__(self, state: State, review: Review) -> None:
         self._state = state
         self._review = review
-        self._creator = Creator(state)
         self.queue: WorkQueue[str] = WorkQueue(self.reconcile)
         self.waiting = Waiting(self.queue.add)
+        self._creator = Creator(state, self.waiting.wake_soon)
         self._over_quota: dict[str, dict[str, None]] = {}  # namespace -> UIDs in the order in which they came
 
     def cause_is_gone(self, uid: str, reason: PlacedReason) -> None:

@@ -4,7 +4,10 @@ When something changes that could help, only the first of each group is tried ag
 next: a thousand Sandboxes that wait for the same room cost one decision per change, not a thousand.
 """
 
+import asyncio
 from collections.abc import Callable, Hashable
+
+_WAKE_DELAY_SECONDS = 0.05
 
 
 class Waiting:
@@ -14,6 +17,7 @@ class Waiting:
         self._enqueue = enqueue
         self._groups: dict[Hashable, dict[str, None]] = {}
         self._group_of: dict[str, Hashable] = {}
+        self._wake_is_due = False
 
     def __len__(self) -> int:
         return len(self._group_of)
@@ -30,20 +34,21 @@ class Waiting:
         self._group_of[uid] = group
 
     def remove(self, uid: str) -> Hashable | None:
-        """Forget a Sandbox that waits no more; return its group where it did wait."""
+        """Forget a Sandbox that waits no more; return its group where it did wait.
+
+        The next one is tried if this was the first: it may have taken a wake-up with it.
+        """
         group = self._group_of.pop(uid, None)
         if group is None:
             return None
         members = self._groups[group]
+        was_first = next(iter(members)) == uid
         del members[uid]
         if not members:
             del self._groups[group]
+        elif was_first:
+            self._try_first(group)
         return group
-
-    def is_first(self, uid: str) -> bool:
-        """Return whether it is this Sandbox's turn: nobody who asks for the same waits before it."""
-        group = self._group_of.get(uid)
-        return group is None or next(iter(self._groups[group])) == uid
 
     def placed(self, uid: str) -> None:
         """A Sandbox found its node: the next that asks for the same may find one too."""
@@ -51,8 +56,15 @@ class Waiting:
         if group is not None:
             self._try_first(group)
 
+    def wake_soon(self) -> None:
+        """Something changed that could help: wake, once for all the changes of a moment."""
+        if not self._wake_is_due:
+            self._wake_is_due = True
+            asyncio.get_running_loop().call_later(_WAKE_DELAY_SECONDS, self.wake)
+
     def wake(self) -> None:
-        """Something changed that could help: try the first of each group."""
+        """Try the first of each group."""
+        self._wake_is_due = False
         for group in list(self._groups):
             self._try_first(group)
 
