@@ -33,7 +33,7 @@ def _integer(value: Any) -> int:
     if isinstance(value, int):
         return value
     text = str(value).strip()
-    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text):
+    if not re.fullmatch(r"[+-]?[0-9]{1,100}", text):
         raise ValueError("must be a whole number")
     return int(text)
 
@@ -114,10 +114,10 @@ KEYS = frozenset(_key(name) for name in Flags.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One value that was not taken over, or one key that nothing reads (`value` None)."""
+    """One value that was not taken over: its key keeps the last good one."""
 
     key: str
-    value: str | None
+    value: str
     message: str
 
 

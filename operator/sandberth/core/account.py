@@ -44,11 +44,17 @@ class Holding:
     created_version: int = 0
     optimistically_removed: bool = False
 
+    @property
+    def counts_optimistically(self) -> bool:
+        """Whether the optimistic sum moves with this holding: it was added at its create, and not removed since."""
+        return self.attempt_id is not None and self.answered and not self.optimistically_removed
+
 
 @dataclass(slots=True)
 class Tombstone:
-    """An attempt that ended: what reports said of it since."""
+    """An attempt that ended, with the Pod that did: what reports said of it since."""
 
+    pod_uid: str | None
     listed: int = 0
     absent: int = 0
 
@@ -68,7 +74,6 @@ class Account:
     sandboxes: int = 0
     starting: int = 0
     in_progress: int = 0
-    zombies: int = 0
     changes: int = 0  # grows whenever a holding leaves or changes: what a refused node is watched for
     held_cpu: int = 0
     held_memory: int = 0
@@ -128,6 +133,11 @@ class Account:
             return 0
         return self.report.used.cpu_millicores if self.freshness(now_s) is Freshness.FRESH else 0
 
+    @property
+    def zombies(self) -> int:
+        """Return how many sandboxes the node still reports long after their Pods were seen to end."""
+        return sum(1 for attempt_id in self.reported_only if attempt_id in self.tombstones)
+
     def unconfirmed(self) -> int:
         """Return how many created attempts the last report does not list."""
         listed = self.report.sandboxes if self.report is not None else {}
@@ -161,6 +171,8 @@ class Account:
         """Replace the sizes of a holding of this account."""
         if nominal == holding.nominal and requests == holding.requests:
             return
+        if holding.counts_optimistically:
+            self.shift_delta(nominal - holding.nominal, 1)
         self._count(holding, -1)
         holding.nominal, holding.requests = nominal, requests
         self._count(holding, 1)
@@ -173,9 +185,10 @@ class Account:
         holding.starting = starting
 
     def settle(self, holding: Holding) -> None:
-        """The create of a holding succeeded: no longer in progress, and added optimistically."""
+        """The create of a holding succeeded: no longer in progress, and added optimistically unless deleted already."""
         self._count_in_progress(holding, -1)
-        self.shift_delta(holding.nominal, 1)
+        if holding.counts_optimistically:
+            self.shift_delta(holding.nominal, 1)
 
     def set_reported_only(self, sandboxes: dict[str, Resources]) -> None:
         """Replace what only the last complete report knows of."""
@@ -188,12 +201,13 @@ class Account:
         self.delta_cpu += sign * size.cpu_millicores
         self.delta_memory += sign * size.memory_bytes
 
-    def bury(self, attempt_id: str) -> None:
+    def bury(self, attempt_id: str, pod_uid: str | None) -> None:
         """Remember that an attempt ended, so that an older report cannot bring it back; the oldest go first."""
-        if attempt_id in self.tombstones:
+        if (tombstone := self.tombstones.get(attempt_id)) is not None:
+            tombstone.pod_uid = pod_uid
             return
         self._drop_reported_only(attempt_id)
-        self.tombstones[attempt_id] = Tombstone()
+        self.tombstones[attempt_id] = Tombstone(pod_uid)
         if len(self.tombstones) > MAX_TOMBSTONES:
             self.tombstones.popitem(last=False)
 

@@ -3,6 +3,7 @@
 Preferences (preferred affinity, PreferNoSchedule) are not looked at; the operator says so where they stand.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -51,7 +52,7 @@ class Toleration:
             return False
         if self.operator == "Exists":
             return not self.key or self.key == taint.key
-        return self.key == taint.key and self.value == taint.value
+        return self.operator in {"", "Equal"} and self.key == taint.key and self.value == taint.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,23 @@ class Requirement:
         return False
 
     def _compares(self, value: str | None) -> bool:
-        try:
-            actual, bound = int(value or ""), int(self.values[0])
-        except (ValueError, IndexError):
+        if value is None or len(self.values) != 1:
+            return False
+        actual, bound = _whole_number(value), _whole_number(self.values[0])
+        if actual is None or bound is None:
             return False
         return actual > bound if self.operator == "Gt" else actual < bound
+
+
+def _whole_number(text: str) -> int | None:
+    """Return what the API server reads from a label in a comparison: a signed 64-bit decimal, or None.
+
+    `int` alone would also take underscores, spaces and the digits of other scripts.
+    """
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Ledger:
         self._homeless: dict[str, dict[str, Holding]] = {}  # name of an unknown node -> holdings by key
         self._attempts: dict[str, Holding] = {}
         self._pods: dict[str, Holding] = {}  # Pod UID -> holding
-        self._unseen: dict[str, Holding] = {}  # attempt ID -> created, but not yet shown by the Pod cache
+        self._unseen: dict[str, Holding] = {}  # holding key -> created, but not yet shown by the Pod cache
         self._pods_version = 0
 
     # --- reading ---
@@ -112,25 +112,27 @@ class Ledger:
     def create_answered(self, pod: PodHolding, resource_version: int) -> None:
         """The create of an attempt succeeded, or its Pod was found by name: the room is the Pod's from here.
 
-        An answer that comes after the Pod was seen to end changes nothing.
+        An answer that comes after its Pod was seen to end holds no room, and ends what was held for it.
         """
-        if pod.attempt_id is None or self._is_buried(pod):
+        if not pod.attempt_id:
             return
-        holding = self._hold(pod)
-        account = self._account_of(holding)
-        if not holding.pod_seen and account is not None:
-            account.resize(holding, pod.nominal, pod.requests)
+        former = self._attempts.get(pod.attempt_id)
+        if pod.pod_uid not in self._pods and self._has_ended(pod, resource_version):
+            if former is not None and former.pod_uid is None:
+                self._end(former)
+            return
+        if former is not None and former.pod_uid not in {None, pod.pod_uid}:
+            self._end(former)  # the name is the fence: our create succeeded, so the Pod before it is gone
+        holding = self._hold(pod, answered=False)
+        if not holding.pod_seen:
+            self._resize(holding, pod)
+            holding.created_version = max(holding.created_version, resource_version)
+            self._unseen[holding.key] = holding
         if not holding.answered:
             holding.answered = True
+            account = self._account_of(holding)
             if account is not None:
                 account.settle(holding)
-        if holding.pod_seen:
-            return
-        if resource_version <= self._pods_version:
-            self._end(holding)
-            return
-        holding.created_version = resource_version
-        self._unseen[pod.attempt_id] = holding
 
     def delete_answered(self, attempt_id: str) -> None:
         """The delete of an attempt's Pod was accepted: the optimistic sum drops it, its room stays held."""
@@ -142,24 +144,23 @@ class Ledger:
 
     def pod_observed(self, pod: PodHolding) -> None:
         """The Pod cache shows a bound Pod that is not terminal."""
-        holding = self._hold(pod)
+        holding = self._hold(pod, answered=True)
         holding.pod_seen = True
-        if pod.attempt_id is not None:
-            self._unseen.pop(pod.attempt_id, None)
+        self._unseen.pop(holding.key, None)
+        self._resize(holding, pod)
         account = self._account_of(holding)
         if account is not None:
-            account.resize(holding, pod.nominal, pod.requests)
             account.set_starting(holding, starting=pod.starting)
         else:
-            holding.nominal, holding.requests, holding.starting = pod.nominal, pod.requests, pod.starting
+            holding.starting = pod.starting
 
     def pod_ended(self, pod_uid: str, attempt_id: str | None, node_name: str) -> None:
         """The Pod is gone or terminal: its room is free, and an older report cannot bring it back."""
         holding = self._pods.get(pod_uid)
         if holding is not None:
             self._end(holding)
-        elif attempt_id is not None and attempt_id not in self._attempts:
-            self._bury(attempt_id, node_name)
+        elif attempt_id and attempt_id not in self._attempts:
+            self._bury(attempt_id, node_name, pod_uid)
 
     def attempt_absent(self, attempt_id: str) -> None:
         """A consistent read found no Pod of a created attempt: it ended without being seen."""
@@ -195,14 +196,12 @@ class Ledger:
 
     def _apply_listing(self, account: Account, report: Report) -> None:
         reported_only: dict[str, Resources] = {}
-        zombies = 0
         for attempt_id, size in report.sandboxes.items():
             tombstone = account.tombstones.get(attempt_id)
             if tombstone is not None:
                 tombstone.listed += 1
                 tombstone.absent = 0
                 if tombstone.listed >= LISTINGS_THAT_MAKE_A_ZOMBIE:
-                    zombies += 1
                     reported_only[attempt_id] = size
             elif attempt_id not in self._attempts:
                 reported_only[attempt_id] = size
@@ -212,7 +211,6 @@ class Ledger:
                 tombstone.absent += 1
                 if tombstone.absent >= ABSENCES_THAT_END_A_TOMBSTONE:
                     del account.tombstones[attempt_id]
-        account.zombies = zombies
         account.set_reported_only(reported_only)
 
     # --- inner workings ---
@@ -221,34 +219,61 @@ class Ledger:
         node_uid = self._node_uids.get(holding.node_name)
         return None if node_uid is None else self._accounts[node_uid]
 
-    def _is_buried(self, pod: PodHolding) -> bool:
+    def _has_ended(self, pod: PodHolding, resource_version: int) -> bool:
+        """Return whether the Pod cache shows that a Pod it does not hold has come and gone."""
+        if resource_version <= self._pods_version:
+            return True
         node_uid = self._node_uids.get(pod.node_name)
-        if node_uid is None or pod.pod_uid in self._pods:
-            return False
-        return pod.attempt_id in self._accounts[node_uid].tombstones
+        tombstone = None if node_uid is None else self._accounts[node_uid].tombstones.get(pod.attempt_id or "")
+        return tombstone is not None and tombstone.pod_uid == pod.pod_uid
 
-    def _hold(self, pod: PodHolding) -> Holding:
-        """Return the one holding that stands for this Pod, moved to the Pod's node where it stood elsewhere."""
+    def _hold(self, pod: PodHolding, *, answered: bool) -> Holding:
+        """Return the one holding that stands for this Pod, moved to the Pod's node where it stood elsewhere.
+
+        Two live Pods may carry the ID of one attempt (anybody can copy a label): both hold room, the second by its UID.
+        """
         holding = self._pods.get(pod.pod_uid)
-        if holding is None and pod.attempt_id is not None:
-            holding = self._attempts.get(pod.attempt_id)
-            if holding is not None and holding.pod_uid not in (None, pod.pod_uid):
-                self._end(holding)  # the name is a fence: a second Pod of one attempt means that the first is gone
-                holding = None
-        if holding is not None and holding.node_name != pod.node_name:
-            self._detach(holding)
-            holding.node_name = pod.node_name
-            self._attach(holding)
+        attempt_id = pod.attempt_id or None
+        if holding is None and attempt_id is not None:
+            holding = self._attempts.get(attempt_id)
+            if holding is not None and holding.pod_uid is not None:
+                holding, attempt_id = None, None
         if holding is None:
-            key = pod.attempt_id or pod.pod_uid
-            holding = Holding(key, pod.attempt_id, pod.node_name, pod.nominal, pod.requests, starting=pod.starting)
-            if pod.attempt_id is not None:
-                self._attempts[pod.attempt_id] = holding
+            holding = Holding(
+                attempt_id or pod.pod_uid,
+                attempt_id,
+                pod.node_name,
+                pod.nominal,
+                pod.requests,
+                starting=pod.starting,
+                answered=answered,
+            )
+            if attempt_id is not None:
+                self._attempts[attempt_id] = holding
             self._attach(holding)
+        elif holding.node_name != pod.node_name:
+            self._move(holding, pod.node_name)
         if holding.pod_uid is None:
             holding.pod_uid = pod.pod_uid
             self._pods[pod.pod_uid] = holding
         return holding
+
+    def _resize(self, holding: Holding, pod: PodHolding) -> None:
+        account = self._account_of(holding)
+        if account is not None:
+            account.resize(holding, pod.nominal, pod.requests)
+        else:
+            holding.nominal, holding.requests = pod.nominal, pod.requests
+
+    def _move(self, holding: Holding, node_name: str) -> None:
+        """Take a holding to another node, with what the optimistic sum has of it."""
+        if (account := self._account_of(holding)) is not None and holding.counts_optimistically:
+            account.shift_delta(holding.nominal, -1)
+        self._detach(holding)
+        holding.node_name = node_name
+        self._attach(holding)
+        if (account := self._account_of(holding)) is not None and holding.counts_optimistically:
+            account.shift_delta(holding.nominal, 1)
 
     def _attach(self, holding: Holding) -> None:
         account = self._account_of(holding)
@@ -271,9 +296,7 @@ class Ledger:
 
     def _remove_optimistically(self, holding: Holding) -> None:
         account = self._account_of(holding)
-        if account is None or holding.attempt_id is None:
-            return
-        if holding.answered and not holding.optimistically_removed:
+        if account is not None and holding.counts_optimistically:
             account.shift_delta(holding.nominal, -1)
         holding.optimistically_removed = True
 
@@ -281,18 +304,18 @@ class Ledger:
         self._remove_optimistically(holding)
         self._drop(holding)
         if holding.attempt_id is not None:
-            self._bury(holding.attempt_id, holding.node_name)
+            self._bury(holding.attempt_id, holding.node_name, holding.pod_uid)
 
-    def _bury(self, attempt_id: str, node_name: str) -> None:
+    def _bury(self, attempt_id: str, node_name: str, pod_uid: str | None) -> None:
         node_uid = self._node_uids.get(node_name)
         if node_uid is not None:
-            self._accounts[node_uid].bury(attempt_id)
+            self._accounts[node_uid].bury(attempt_id, pod_uid)
 
     def _drop(self, holding: Holding) -> None:
         self._detach(holding)
         if holding.attempt_id is not None:
             self._attempts.pop(holding.attempt_id, None)
-            self._unseen.pop(holding.attempt_id, None)
+        self._unseen.pop(holding.key, None)
         if holding.pod_uid is not None:
             self._pods.pop(holding.pod_uid, None)
 
