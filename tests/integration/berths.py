@@ -10,7 +10,7 @@ from typing import Any
 from sandberth.cluster.local import LocalCluster
 from sandberth.kube import names
 from tests.integration.applying import a_template_spec, an_image_spec
-from tests.integration.bed import Object, Objects, wait_for
+from tests.integration.bed import AuditLog, Object, Objects, wait_for
 
 LABEL = "example.com/berths"
 PENDING = {"kwok.sandberth.test/pending": "true"}
@@ -184,6 +184,12 @@ def condition(status: Object, kind: str) -> Object:
     """Return one condition, empty where it was never written."""
     found: Object = next((item for item in status.get("conditions", ()) if item["type"] == kind), {})
     return found
+
+
+def pod_creates(audit: AuditLog, namespace: str, since: int) -> list[int]:
+    """Return the answers to the operator's creates of Pods in a namespace, as status codes."""
+    writes = audit.writes(since)
+    return [w.code for w in writes if (w.verb, w.resource, w.namespace) == ("create", "pods", namespace)]
 
 
 @contextmanager
