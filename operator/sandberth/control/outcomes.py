@@ -9,6 +9,8 @@ from sandberth.core.errors import SandberthError
 from sandberth.kube.errors import ApiError
 from sandberth.kube.names import PlacedReason
 
+_POLICY_SIGNS = ("ValidatingAdmissionPolicy", "admission webhook")
+
 
 class Outcome(StrEnum):
     """What became of a create."""
@@ -31,6 +33,8 @@ def outcome_of(error: SandberthError) -> Outcome:
 
 def refusal_reason(error: ApiError) -> PlacedReason:
     """Return the condition reason for a definite refusal by namespace or policy."""
+    if any(sign in error.message for sign in _POLICY_SIGNS):  # policies and webhooks choose reason and code at will
+        return PlacedReason.REFUSED_BY_POLICY
     if error.reason in {"Invalid", "BadRequest"} or error.status in {400, 413, 422}:
         return PlacedReason.INVALID_POD
     if "exceeded quota" in error.message:
