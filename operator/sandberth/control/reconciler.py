@@ -33,6 +33,9 @@ from sandberth.kube.sandbox import Decision, Sandbox, SandboxStatus
 LOG = logging.getLogger(__name__)
 MAX_FAILED_STARTS = 3
 _PENDING_REWRITE_SECONDS = 10.0
+_LOSSES_FORGOTTEN_SECONDS = 600.0
+_LONGEST_ERROR_PAUSE_SECONDS = 4.0  # so long after an outage an object may still be left alone
+_LONGEST_REFUSED_PAUSE_SECONDS = 60.0
 _LONGEST_EXCLUSION_SECONDS = 300.0
 _TELL_AFTER_TRIES = 3
 
@@ -62,7 +65,8 @@ class Reconciler:
         self.queue: WorkQueue[str] = WorkQueue(self.reconcile)
         self.waiting = Waiting(self.queue.add)
         self._creator = Creator(state, self.waiting.wake_soon)
-        self._over_quota: dict[str, dict[str, None]] = {}  # namespace -> UIDs in the order in which they came
+        self._over_quota: dict[str, dict[str, None]] = {}  # namespace -> UIDs in the order of their tries
+        self._errors: dict[str, int] = {}  # UID -> errors in a row
 
     def cause_is_gone(self, uid: str, reason: PlacedReason) -> None:
         """What a Sandbox was refused for is no more: try it at once."""
@@ -72,14 +76,32 @@ class Reconciler:
             self.queue.add(uid)
 
     def room_in_namespace(self, namespace: str) -> None:
-        """A Pod of this namespace ended: the Sandbox that has been over the quota for longest may be in it now."""
+        """A Pod of this namespace ended or was let in: the Sandbox that is next may be within the quota now.
+
+        The server counts the quota anew a moment later, so the pauses between further tries are short again.
+        """
         waiting = self._over_quota.get(namespace)
         if waiting:
             uid = next(iter(waiting))
-            del waiting[uid]
-            if not waiting:
-                del self._over_quota[namespace]
+            track = self._state.tracks.get(uid)
+            if track is not None:
+                track.refusals = 0
             self.cause_is_gone(uid, PlacedReason.QUOTA_EXCEEDED)
+
+    def _waits_no_more(self, work: _Work) -> None:
+        self.waiting.remove(work.uid)
+        self._leave_quota(work.sandbox.namespace, work.uid)
+
+    def _leave_quota(self, namespace: str, uid: str) -> None:
+        """Forget that a Sandbox is over its namespace's quota, and have the next one tried."""
+        waiting = self._over_quota.get(namespace)
+        if waiting is None or uid not in waiting:
+            return
+        del waiting[uid]
+        if waiting:
+            self.room_in_namespace(namespace)
+        else:
+            del self._over_quota[namespace]
 
     async def reconcile(self, uid: str) -> None:
         """Do the next thing for the Sandbox of this UID, which may be gone."""
@@ -87,9 +109,18 @@ class Reconciler:
             await self._reconcile(uid)
         except SandberthError as error:
             # The API server is busy or away, or the object moved on: what was not done is still to be done.
-            pause = error.retry_after_seconds if isinstance(error, ApiError) else None
             LOG.info("Sandbox %s: %s; tried again.", uid, error)
-            self.queue.add_after(uid, pause or self._state.rng.uniform(0.5, 1.0))
+            self.queue.add_after(uid, self._pause_after(uid, error))
+        else:
+            self._errors.pop(uid, None)
+
+    def _pause_after(self, uid: str, error: SandberthError) -> float:
+        count = self._errors[uid] = self._errors.get(uid, 0) + 1
+        if not isinstance(error, ApiError):
+            return pause_seconds(count, self._state.rng, first=0.5, longest=_LONGEST_ERROR_PAUSE_SECONDS)
+        longest = _LONGEST_REFUSED_PAUSE_SECONDS if error.is_definite_refusal else _LONGEST_ERROR_PAUSE_SECONDS
+        pause = pause_seconds(count, self._state.rng, first=0.5, longest=longest)
+        return max(pause, error.retry_after_seconds or 0.0)
 
     async def _reconcile(self, uid: str) -> None:
         seen = self._state.streams.sandboxes.get(uid)
@@ -167,8 +198,8 @@ class Reconciler:
 
     def _forget(self, uid: str) -> None:
         self._state.tracks.pop(uid, None)
-        for waiting in self._over_quota.values():
-            waiting.pop(uid, None)
+        for namespace in [name for name, waiting in self._over_quota.items() if uid in waiting]:
+            self._leave_quota(namespace, uid)
 
     async def _is_really_gone(self, uid: str, pod: PodFacts) -> bool:
         """A Pod was found whose Sandbox was never seen: make sure by a consistent read."""
@@ -180,19 +211,20 @@ class Reconciler:
 
     async def _being_deleted(self, work: _Work, pod: PodFacts | None) -> None:
         """Somebody's finalizer keeps the object: the Pod goes all the same, and nothing new starts."""
-        self.waiting.remove(work.uid)
+        self._waits_no_more(work)
         if pod is None and work.track.attempt is not None:
             await self._send(work)
             return
         if pod is None:
             return
         await self._remove_pod(work, pod)
-        if not pod.terminal and work.status.phase is not Phase.TERMINATING:
+        ended = work.status.phase is not None and work.status.phase.is_terminal
+        if not pod.terminal and not ended and work.status.phase is not Phase.TERMINATING:
             await self._write(work, work.status.model_copy(update={"phase": Phase.TERMINATING}))
 
     async def _after_end(self, work: _Work, pod: PodFacts | None) -> None:
         """A final Sandbox: a Pod that still runs goes, and the object goes when its time has come."""
-        self.waiting.remove(work.uid)
+        self._waits_no_more(work)
         if pod is not None and not pod.terminal:
             await self._remove_pod(work, pod)
         ttl = work.sandbox.spec.lifetime.ttl_seconds_after_finished
@@ -223,7 +255,7 @@ class Reconciler:
 
     async def _follow(self, work: _Work, pod: PodFacts) -> None:
         """There is a Pod: the status says what it does."""
-        self.waiting.remove(work.uid)
+        self._waits_no_more(work)
         number = attempt_number(pod)
         work.track.last_number = max(work.track.last_number, number)
         if self._is_outdated(work, pod):
@@ -237,9 +269,7 @@ class Reconciler:
             await self._remove_pod(work, pod)  # the Pod is lost, whatever it says
         elif await self._start_deadline_passed(work, pod):
             return
-        record, message = None, ""
-        if work.track.record is not None and work.track.record[0] == number:
-            _, record, message = work.track.record
+        record, message = _record_of(work.track, number)
         await self._write(
             work,
             statuses.pod_status(
@@ -254,6 +284,7 @@ class Reconciler:
             ),
             first=work.status.node_name is None,
         )
+        work.track.record = work.track.ask = None  # it stands in the status from here, and they are large
         if pod.phase == "Running" and work.status.phase in {None, Phase.PENDING, Phase.STARTING}:
             work.track.refusals = work.track.failed_starts = work.track.node_refusals = 0
             self._state.metrics.start_seconds.observe(self._state.now_s() - work.track.first_seen_s)
@@ -305,6 +336,7 @@ class Reconciler:
             if work.sandbox.spec.recovery == "Never":
                 await self._finish(work, Phase.FAILED, FinishedReason.FAILED, f"the Pod was lost on {why}", pod=pod)
                 return
+            self._count_loss(work, attempt_number(pod))
             reason, message = PlacedReason.POD_LOST, f"the Pod was lost on {why}"
         else:
             self._count_refusal(work, pod, ending)
@@ -347,9 +379,21 @@ class Reconciler:
             await self._finish(work, Phase.FAILED, FinishedReason.FAILED, message)
             return True
         message = f"the Pod on {work.status.node_name} is gone" if placed else "the Pod went before it was recorded"
+        self._count_loss(work, number)
         await self._write_attempt_ended(work, number, PlacedReason.POD_LOST, message)
         self.queue.add(work.uid)
         return True
+
+    def _count_loss(self, work: _Work, number: int) -> None:
+        """Have a lost Pod replaced at once, and one of many in a row after a growing pause: something removes them."""
+        track = work.track
+        if number <= track.lost_attempt:
+            return
+        recent = track.losses and work.now_s - track.lost_at_s < _LOSSES_FORGOTTEN_SECONDS
+        track.losses = track.losses + 1 if recent else 1
+        track.lost_attempt, track.lost_at_s = number, work.now_s
+        if track.losses > 1:
+            track.next_attempt_at_s = work.now_s + pause_seconds(track.losses - 1, self._state.rng)
 
     async def _pod_is_there(self, work: _Work) -> bool:
         """Ask for the Pod that the cache does not show, before it is called lost."""
@@ -367,6 +411,9 @@ class Reconciler:
         track, generation = work.track, work.sandbox.generation
         if work.now_s < track.retry_at_s and track.refused_generation == generation:
             self.queue.add_after(work.uid, track.retry_at_s - work.now_s)
+            return
+        if work.now_s < track.next_attempt_at_s:
+            self.queue.add_after(work.uid, track.next_attempt_at_s - work.now_s)
             return
         verdict = await self._review.of(work.sandbox, track)
         if verdict.ask is None:
@@ -456,11 +503,15 @@ class Reconciler:
         """No node is to blame: say what the server said, and try again later or when the cause changes."""
         track = work.track
         self.waiting.remove(work.uid)
+        over_quota = self._over_quota.setdefault(work.sandbox.namespace, {})
+        over_quota.pop(work.uid, None)
+        if reason is PlacedReason.QUOTA_EXCEEDED:
+            over_quota[work.uid] = None  # behind the others: it may be too large where they are not
+        elif not over_quota:
+            del self._over_quota[work.sandbox.namespace]
         track.refusals += 1
         track.refused_generation = work.sandbox.generation
         track.refused_reason = reason
-        if reason is PlacedReason.QUOTA_EXCEEDED:
-            self._over_quota.setdefault(work.sandbox.namespace, {})[work.uid] = None
         pause = pause_seconds(track.refusals, self._state.rng)
         track.retry_at_s = work.now_s + pause
         self.queue.add_after(work.uid, pause)
@@ -499,9 +550,18 @@ class Reconciler:
         self, work: _Work, phase: Phase, reason: FinishedReason, message: str, *, pod: PodFacts | None = None
     ) -> None:
         """Store the final status; only then may a Pod be removed (the write brings us back here)."""
-        self.waiting.remove(work.uid)
+        self._waits_no_more(work)
+        number = 0 if pod is None else attempt_number(pod)
         final = statuses.finished_status(
-            work.status, phase, reason, message, generation=work.sandbox.generation, now=work.now, pod=pod
+            work.status,
+            phase,
+            reason,
+            message,
+            generation=work.sandbox.generation,
+            now=work.now,
+            pod=pod,
+            attempt=number,
+            record=_record_of(work.track, number)[0],
         )
         await self._write(work, final)
         self.queue.add(work.uid)
@@ -565,6 +625,13 @@ class Reconciler:
         track.delete_sent = pod.uid
         if pod.attempt_id is not None:
             self._state.ledger.delete_answered(pod.attempt_id)
+
+
+def _record_of(track: Track, number: int) -> tuple[Decision | None, str]:
+    """Return how an attempt's node was chosen, and the message about it, as far as this process knows."""
+    if track.record is None or track.record[0] != number:
+        return None, ""
+    return track.record[1:]
 
 
 def attempt_number(pod: PodFacts) -> int:

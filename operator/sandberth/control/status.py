@@ -121,10 +121,7 @@ def pod_status(
     phase = Phase.RUNNING if pod.phase in {"Running", "Unknown"} else Phase.STARTING
     if pod.deleting:
         phase = Phase.TERMINATING
-    placement = record or status.placement or DecisionStatus()
-    if placement.attempt != attempt or placement.node != pod.node_name:
-        # The Pod was found, not made by this process: how its node was chosen is not known any more.
-        placement = DecisionStatus(attempt=attempt, node=pod.node_name)
+    placement = _placement_of(status, pod, attempt, record)
     started_at = moment(pod.started_at) if pod.started_at and phase is not Phase.STARTING else None
     if status.started_at is not None and status.placement is not None and status.placement.attempt == attempt:
         started_at = status.started_at  # a container's restart moves its own start, not the Sandbox's
@@ -158,6 +155,14 @@ def pod_status(
     return with_condition(status, SandboxCondition.READY, value, reason, message, generation=generation, now=now)
 
 
+def _placement_of(status: SandboxStatus, pod: PodFacts, attempt: int, record: DecisionStatus | None) -> DecisionStatus:
+    placement = record or status.placement
+    if placement is not None and placement.attempt == attempt and placement.node == pod.node_name:
+        return placement
+    # The Pod was found, not made by this process: how its node was chosen is not known any more.
+    return DecisionStatus(attempt=attempt, node=pod.node_name)
+
+
 def finished_status(
     status: SandboxStatus,
     phase: Phase,
@@ -167,8 +172,13 @@ def finished_status(
     generation: int,
     now: datetime,
     pod: PodFacts | None = None,
+    attempt: int = 0,
+    record: DecisionStatus | None = None,
 ) -> SandboxStatus:
-    """Return the final status: Succeeded or Failed, with why; what was known of the place stays."""
+    """Return the final status: Succeeded or Failed, with why; what was known of the place stays.
+
+    `attempt` and `record` tell about the Pod, where there is one.
+    """
     update: dict[str, Any] = {"phase": phase, "observed_generation": generation, "finished_at": now}
     if pod is not None:
         update |= {
@@ -176,6 +186,7 @@ def finished_status(
             "pod_name": pod.name,
             "restarts": pod.restarts,
             "finished_at": moment(pod.finished_at) if pod.finished_at else now,
+            "placement": _placement_of(status, pod, attempt, record),
         }
         if pod.started_at and pod.ran:
             update["started_at"] = moment(pod.started_at)

@@ -47,6 +47,10 @@ class Track:
     node_refusals: int = 0
     counted_pod: str | None = None  # UID of the last Pod that was counted as refused or failed
     failed_starts: int = 0  # Pods that failed before running for a cause of their own
+    lost_attempt: int = 0  # the number of the last attempt that was counted as lost
+    losses: int = 0  # lost attempts with little time between them
+    lost_at_s: float = 0.0
+    next_attempt_at_s: float = 0.0  # not before this moment is a lost Pod replaced
     ask: tuple[int, Ask] | None = None  # (generation, what it asks for)
     delete_sent: str | None = None  # UID of the Pod whose delete was answered
     pending_written_s: float = 0.0
