@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandberth import __version__
-from sandberth.cli import cluster, flags, operator, reporter
+from sandberth.cli import cluster, demo, flags, operator, reporter
 from sandberth.core.errors import SandberthError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command("operator")(operator.run_operator)
 app.command("reporter")(reporter.run_reporter)
 app.command("flags")(flags.show_flags)
+app.command("demo")(demo.run_demo)
 app.add_typer(cluster.app, name="cluster")
 
 
