@@ -283,7 +283,7 @@ async def test_old_pods_hold_reports_back(cluster: ClusterFake, monkeypatch: pyt
         monkeypatch.setattr(reporter.pods, "seconds_since_activity", lambda: 1000.0)
         reporter.trigger()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while not reporter._is_held_back:
+            while not reporter._is_held_back:  # noqa: ASYNC110 - it has nobody to tell
                 await asyncio.sleep(0)
         assert cluster.sequence("node-1") == 1
         monkeypatch.undo()
