@@ -286,3 +286,9 @@ def test_a_spec_that_makes_no_sense_is_named(spec: dict[str, Any], named: str) -
 def test_what_is_no_pod_is_an_error_of_the_decoder(content: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         decode_pod(content)
+
+
+def test_a_copy_of_a_sandboxs_pod_under_another_name_is_nobodys_attempt() -> None:
+    found = facts(metadata={"name": "copy"})
+
+    assert (found.owner_uid, found.attempt_id) == (None, None)

@@ -34,7 +34,7 @@ def a_pod(
         "resourceVersion": f"{version}",
     }
     if attempt is not None:
-        metadata |= {"labels": {"sandberth.dev/attempt": attempt}, "ownerReferences": [SANDBOX]}
+        metadata |= {"labels": {"sandberth.dev/attempt": attempt}, "ownerReferences": [SANDBOX | {"name": name}]}
     if nominal is not None:
         metadata["annotations"] = {"sandberth.dev/nominal-cpu": nominal[0], "sandberth.dev/nominal-memory": nominal[1]}
     amounts = {"cpu": requests[0], "memory": requests[1]}

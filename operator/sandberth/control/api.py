@@ -33,9 +33,9 @@ class Api:
         path = pod_path(body["metadata"]["namespace"])
         return await self._write("create", "pods", self.client.post(path, body, {"fieldValidation": "Strict"}))
 
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> bool:
-        """Delete the Pod of this UID; False where it is gone already or another one holds the name."""
-        return await self._delete("pods", pod_path(namespace, name), uid)
+    async def delete_pod(self, namespace: str, name: str, uid: str, resource_version: int | None = None) -> bool:
+        """Delete the Pod of this UID (and version); False where it is gone, or has changed, or another has its name."""
+        return await self._delete("pods", pod_path(namespace, name), uid, resource_version)
 
     async def delete_sandbox(self, namespace: str, name: str, uid: str) -> bool:
         """Delete the Sandbox of this UID; False where it is gone already or another one holds the name."""
@@ -68,9 +68,10 @@ class Api:
         path = path_of("", "v1", "events", namespace=namespace)
         await self._write("create", "events", self.client.post(path, body))
 
-    async def _delete(self, resource: str, path: str, uid: str) -> bool:
+    async def _delete(self, resource: str, path: str, uid: str, resource_version: int | None = None) -> bool:
+        request = self.client.delete(path, uid=uid, resource_version=resource_version)
         try:
-            await self._write("delete", resource, self.client.delete(path, uid=uid))
+            await self._write("delete", resource, request)
         except ApiError as error:
             if error.not_found or error.conflict:
                 return False

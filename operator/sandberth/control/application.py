@@ -156,6 +156,12 @@ class Operator:
         pod = new or old
         if pod is None:
             return
+        if old is not None and old.owner_uid is not None and pod.owner_uid != old.owner_uid:
+            # `kubectl delete --cascade=orphan` sets a Pod free: from here it is one of somebody else's.
+            self._index(old, present=False)
+            self.state.ledger.pod_ended(old.uid, old.attempt_id, old.node_name)
+            if self._started:
+                self.reconciler.queue.add(old.owner_uid)
         if pod.owner_uid is not None:
             self._index(pod, present=new is not None)
         ended = new is None or new.terminal

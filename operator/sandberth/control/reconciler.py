@@ -194,7 +194,20 @@ class Reconciler:
             return
         if track is None and not await self._is_really_gone(uid, pod):
             return
-        await self._delete_pod(self._state.track(uid), pod)
+        await self._delete_left_behind(uid, pod)
+
+    async def _delete_left_behind(self, uid: str, pod: PodFacts) -> None:
+        """Delete the Pod of a Sandbox that is gone, unless it was set free (`--cascade=orphan`) since it was seen."""
+        track = self._state.track(uid)
+        if pod.deleting or track.delete_sent == pod.uid:
+            return
+        if not await self._state.api.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version):
+            found = await self._state.api.get(pod_path(pod.namespace, pod.name))
+            if found is not None and found["metadata"]["uid"] == pod.uid:
+                self._state.streams.pods.observe(convert_pod(found), in_stream=False)
+                self.queue.add_after(uid, pause_seconds(1, self._state.rng, first=0.1))
+                return
+        self._delete_is_sent(track, pod)
 
     def _forget(self, uid: str) -> None:
         self._state.tracks.pop(uid, None)
@@ -215,7 +228,7 @@ class Reconciler:
         if pod is None and work.track.attempt is not None:
             await self._send(work)
             return
-        if pod is None:
+        if pod is None or work.sandbox.is_orphaning:
             return
         await self._remove_pod(work, pod)
         ended = work.status.phase is not None and work.status.phase.is_terminal
@@ -622,6 +635,9 @@ class Reconciler:
         if pod.deleting or track.delete_sent == pod.uid:
             return
         await self._state.api.delete_pod(pod.namespace, pod.name, pod.uid)
+        self._delete_is_sent(track, pod)
+
+    def _delete_is_sent(self, track: Track, pod: PodFacts) -> None:
         track.delete_sent = pod.uid
         if pod.attempt_id is not None:
             self._state.ledger.delete_answered(pod.attempt_id)

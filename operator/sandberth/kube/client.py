@@ -169,13 +169,20 @@ class Client:
         path: str,
         *,
         uid: str | None = None,
+        resource_version: int | None = None,
         grace_period_seconds: int | None = None,
         propagation: str | None = None,
     ) -> dict[str, Any]:
-        """Delete an object, with `uid` only the one of that UID: another gives ApiError with `.conflict`."""
+        """Delete an object, with `uid` only the one of that UID: another gives ApiError with `.conflict`.
+
+        The same holds for `resource_version`: an object that has changed since then stays.
+        """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid is not None:
-            options["preconditions"] = {"uid": uid}
+        preconditions = {} if uid is None else {"uid": uid}
+        if resource_version is not None:
+            preconditions["resourceVersion"] = str(resource_version)
+        if preconditions:
+            options["preconditions"] = preconditions
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
         if propagation is not None:

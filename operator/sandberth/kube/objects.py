@@ -113,6 +113,7 @@ class ObjectMeta(ApiModel):
     resource_version: str = ""
     creation_timestamp: Timestamp | None = None
     deletion_timestamp: Timestamp | None = None
+    finalizers: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()

@@ -106,7 +106,7 @@ def pod_facts(pod: Pod) -> PodFacts:
     """Return what the cache keeps of a pod."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     annotations = metadata.annotations or {}
-    owner_uid = _controlling_sandbox(metadata.owner_references)
+    owner_uid = _controlling_sandbox(metadata.owner_references, metadata.name)
     main = status.container_statuses or []
     every = [*(status.init_container_statuses or []), *main]
     waiting = _waiting(every)
@@ -145,11 +145,12 @@ def pod_facts(pod: Pod) -> PodFacts:
     )
 
 
-def _controlling_sandbox(references: Iterable[OwnerReference] | None) -> str | None:
+def _controlling_sandbox(references: Iterable[OwnerReference] | None, name: str) -> str | None:
+    # A Sandbox's Pod has its name; a copy of that Pod under another name is somebody else's.
     for reference in references or ():
         if reference.controller:
             group, _, _ = reference.api_version.partition("/")
-            is_sandbox = reference.kind == names.SANDBOX_KIND and group == names.GROUP
+            is_sandbox = reference.kind == names.SANDBOX_KIND and group == names.GROUP and reference.name == name
             return reference.uid if is_sandbox else None
     return None
 

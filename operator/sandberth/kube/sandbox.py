@@ -267,6 +267,11 @@ class Sandbox(ApiObject):
         """Return metadata.annotations."""
         return self.metadata.annotations
 
+    @property
+    def is_orphaning(self) -> bool:
+        """Return whether it is being deleted in a way that leaves its Pod alive (`--cascade=orphan`)."""
+        return self.deletion_timestamp is not None and "orphan" in self.metadata.finalizers
+
     def attempt_id(self, attempt: int) -> str:
         """Return the ID of this Sandbox's n-th attempt."""
         return f"{self.uid}.{attempt}"
