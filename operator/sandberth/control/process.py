@@ -13,6 +13,7 @@ import uvloop
 
 from sandberth.control.application import Operator
 from sandberth.control.settings import Settings
+from sandberth.core.errors import SandberthError
 from sandberth.kube.client import Client
 from sandberth.kube.kubeconfig import cluster_access
 
@@ -77,6 +78,9 @@ async def _run(settings: Settings) -> int:
 
 def _failure(running: asyncio.Task[None]) -> int:
     error = running.exception()
+    if isinstance(error, SandberthError):
+        LOG.critical("The operator leaves: %s", error)
+        return 1
     LOG.critical("The operator cannot go on and leaves; it is to be started again.", exc_info=error)
     return 1
 

@@ -6,6 +6,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from sandberth.core.errors import SandberthError
+
 Check = Callable[[], str | None]  # what is wrong, None when nothing is
 
 
@@ -23,10 +25,15 @@ class Server:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes any free one. Raises OSError where the port is taken."""
+        """Listen; port 0 takes any free one. Raises SandberthError where the port is taken."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise SandberthError(
+                f"cannot listen on {host}:{port}; --metrics-port names another port: {error}"
+            ) from error
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

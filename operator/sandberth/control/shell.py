@@ -4,7 +4,6 @@ Only `on.event` handlers are used: they cost no annotation, no finalizer and no 
 Pods, the hot stream, come through our own informer instead.
 """
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator
@@ -87,15 +86,9 @@ def settings_for(settings: Settings) -> kopf.OperatorSettings:
     return result
 
 
-def registry_for(
-    streams: Streams, flags: FlagSource, access: ClusterAccess, started: Callable[[], None]
-) -> kopf.OperatorRegistry:
+def registry_for(streams: Streams, flags: FlagSource, access: ClusterAccess) -> kopf.OperatorRegistry:
     """Return the handlers, bound to one operator's streams."""
     registry = kopf.OperatorRegistry()
-
-    @kopf.on.startup(registry=registry)
-    async def kopf_started(**_: Any) -> None:
-        started()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
@@ -137,13 +130,16 @@ async def run(
     settings: Settings,
     started: Callable[[], None],
 ) -> None:
-    """Serve the streams until cancelled; returning is a failure for the caller to act on."""
+    """Serve the streams until cancelled; returning is a failure for the caller to act on.
+
+    `started` is called once kopf has set its signal handlers, which are not wanted here.
+    """
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    stop = asyncio.Event()
-    await kopf.operator(
-        registry=registry_for(streams, flags, access, started),
+    tasks = await kopf.spawn_tasks(
+        registry=registry_for(streams, flags, access),
         settings=settings_for(settings),
         standalone=True,
         clusterwide=True,
-        stop_flag=stop,
     )
+    started()
+    await kopf.run_tasks(tasks)
