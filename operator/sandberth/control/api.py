@@ -42,12 +42,14 @@ class Api:
         return await self._delete("sandboxes", sandbox_path(namespace, name), uid)
 
     async def patch_sandbox_status(
-        self, namespace: str, name: str, uid: str, patch: dict[str, Any], resource_version: str | None = None
+        self, namespace: str, name: str, patch: dict[str, Any], resource_version: int
     ) -> dict[str, Any]:
-        """Change a Sandbox's status; only that UID's, and with a resourceVersion only that version's."""
-        metadata = {"uid": uid} if resource_version is None else {"uid": uid, "resourceVersion": resource_version}
+        """Change a Sandbox's status, of this version of this object only: another answers with `.conflict`.
+
+        A UID would not do: in a patch of a custom resource's status the API server does not look at it.
+        """
         path = sandbox_path(namespace, name, "status")
-        return await self._write("patch", "sandboxes/status", self.client.patch(path, {"metadata": metadata, **patch}))
+        return await self._patch_version("sandboxes/status", path, patch, resource_version)
 
     async def create_capacity(self, body: dict[str, Any]) -> dict[str, Any]:
         """Create a NodeCapacity."""
@@ -57,16 +59,21 @@ class Api:
         """Delete the NodeCapacity of this UID; False where it is gone already or another one holds the name."""
         return await self._delete("nodecapacities", capacity_path(name), uid)
 
-    async def patch_capacity_status(self, name: str, uid: str, patch: dict[str, Any]) -> dict[str, Any]:
-        """Change the status of the NodeCapacity of this UID."""
+    async def patch_capacity_status(self, name: str, patch: dict[str, Any], resource_version: int) -> dict[str, Any]:
+        """Change the status of this version of a NodeCapacity; another answers with `.conflict`."""
         path = capacity_path(name, "status")
-        body = {"metadata": {"uid": uid}, **patch}
-        return await self._write("patch", "nodecapacities/status", self.client.patch(path, body))
+        return await self._patch_version("nodecapacities/status", path, patch, resource_version)
 
     async def create_event(self, namespace: str, body: dict[str, Any]) -> None:
         """Create an Event."""
         path = path_of("", "v1", "events", namespace=namespace)
         await self._write("create", "events", self.client.post(path, body))
+
+    async def _patch_version(
+        self, resource: str, path: str, patch: dict[str, Any], resource_version: int
+    ) -> dict[str, Any]:
+        body = {"metadata": {"resourceVersion": str(resource_version)}, **patch}
+        return await self._write("patch", resource, self.client.patch(path, body))
 
     async def _delete(self, resource: str, path: str, uid: str, resource_version: int | None = None) -> bool:
         request = self.client.delete(path, uid=uid, resource_version=resource_version)

@@ -124,7 +124,16 @@ class Capacities:
         patch: dict[str, Any] = {
             "status": {"view": view.to_api(), "conditions": [condition.to_api() for condition in conditions]}
         }
-        answer = await self._state.api.patch_capacity_status(node.facts.name, capacity.uid, patch)
+        try:
+            answer = await self._state.api.patch_capacity_status(node.facts.name, patch, int(capacity.resource_version))
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            # The reporter came in between; the newest version is taken in, and written to at the next look.
+            current = await self._state.api.get(capacity_path(node.facts.name))
+            if current is None:
+                return
+            answer = current
         self._state.streams.observe_capacity(answer)
 
 

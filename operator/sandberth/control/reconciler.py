@@ -295,7 +295,6 @@ class Reconciler:
                 placed_message=message,
                 record=record,
             ),
-            first=work.status.node_name is None,
         )
         work.track.record = work.track.ask = None  # it stands in the status from here, and they are large
         if pod.phase == "Running" and work.status.phase in {None, Phase.PENDING, Phase.STARTING}:
@@ -600,16 +599,14 @@ class Reconciler:
         await self._write(work, status)
         work.track.pending_written_s = work.now_s
 
-    async def _write(self, work: _Work, status: SandboxStatus, *, first: bool = False) -> None:
-        """Write what differs. The first Placed is written to the very version that was placed, or not at all."""
+    async def _write(self, work: _Work, status: SandboxStatus) -> None:
+        """Write what differs, to the very version that was looked at: a spec corrected since is never called placed."""
         patch = statuses.status_patch(work.status, status)
         if patch is None:
             return
-        unsure = first or work.uid in self._state.streams.unverified
-        version = str(work.seen.resource_version) if unsure else None
         try:
             answer = await self._state.api.patch_sandbox_status(
-                work.sandbox.namespace, work.sandbox.name, work.uid, patch, version
+                work.sandbox.namespace, work.sandbox.name, patch, work.seen.resource_version
             )
         except ApiError as error:
             if error.not_found or error.conflict or error.reason == "Invalid":
