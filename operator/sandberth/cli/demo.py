@@ -71,7 +71,7 @@ def run_demo(
     save_results(results(parameters, outcomes, wrong), output_dir / "demo.json")
     _print_summary(outcomes)
     typer.echo(f"numbers:  {output_dir / 'demo.json'}")
-    typer.echo(_plot_line(outcomes, output_dir))
+    typer.echo(_plot_line(parameters, outcomes, output_dir))
     if keep:
         _print_how_to_look(parameters.bed)
     for line in wrong:
@@ -122,11 +122,11 @@ def _print_summary(outcomes: "list[Outcome]") -> None:
     typer.echo("")
 
 
-def _plot_line(outcomes: "list[Outcome]", directory: Path) -> str:
+def _plot_line(parameters: Parameters, outcomes: "list[Outcome]", directory: Path) -> str:
     from sandberth.demo.plot import save_plot  # noqa: PLC0415
 
     try:
-        paths = save_plot(outcomes, directory)
+        paths = save_plot(parameters, outcomes, directory)
     except ImportError:
         return "picture:  none, because matplotlib is missing; pip install 'sandberth[plot]' and run again"
     return f"picture:  {', '.join(map(str, paths))}"

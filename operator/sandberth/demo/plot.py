@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sandberth.demo.parameters import Parameters
 from sandberth.demo.statistics import Outcome
 
 # Okabe and Ito's colours, told apart by every kind of colour vision.
@@ -12,7 +13,7 @@ _TITLES = {"off": "no accounting", "optimistic": "optimistic accounting", "recon
 _INK, _FAINT = "#222222", "#777777"
 
 
-def save_plot(outcomes: Sequence[Outcome], directory: Path, stem: str = "demo") -> list[Path]:
+def save_plot(parameters: Parameters, outcomes: Sequence[Outcome], directory: Path, stem: str = "demo") -> list[Path]:
     """Write the picture as PNG and SVG and return their paths. Raises ImportError without matplotlib."""
     from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -24,8 +25,17 @@ def save_plot(outcomes: Sequence[Outcome], directory: Path, stem: str = "demo") 
         for panel, outcome in zip(panels, outcomes, strict=True):
             _draw(panel, outcome)
         panels[0].set_ylabel("Sandboxes on the node")
-        asked, nodes = outcomes[0].asked, len(outcomes[0].nodes)
-        figure.suptitle(f"{asked} Sandboxes started in a burst on {nodes} equal nodes", fontsize=13, color=_INK)
+        panels[0].annotate(
+            "mean",
+            (1, _mean(outcomes[0])),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+            color=_INK,
+        )
+        figure.suptitle(_headline(parameters), fontsize=12, color=_INK)
         paths = [directory / f"{stem}.png", directory / f"{stem}.svg"]
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -33,14 +43,27 @@ def save_plot(outcomes: Sequence[Outcome], directory: Path, stem: str = "demo") 
     return paths
 
 
+def _headline(parameters: Parameters) -> str:
+    seconds = parameters.count / parameters.rate
+    return (
+        f"{parameters.count} Sandboxes started within {seconds:g} s on {parameters.nodes} equal nodes, "
+        f"whose load is reported every {parameters.interval_seconds:g} s"
+    )
+
+
+def _mean(outcome: Outcome) -> float:
+    return sum(outcome.counts) / max(1, len(outcome.counts))
+
+
 def _draw(panel: Any, outcome: Outcome) -> None:
     colour = _COLOURS.get(outcome.setting, "#0072B2")
     positions = range(len(outcome.counts))
     bars = panel.bar(positions, outcome.counts, width=0.78, color=colour, zorder=2)
     if len(positions) <= 16:
-        panel.bar_label(bars, padding=2, fontsize=8, color=_INK)
-    mean = sum(outcome.counts) / max(1, len(outcome.counts))
-    panel.axhline(mean, color=_INK, linestyle="--", linewidth=1, zorder=3)
+        labels = panel.bar_label(bars, padding=2, fontsize=8, color=_INK, zorder=4)
+        for label in labels:
+            label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8})
+    panel.axhline(_mean(outcome), color=_INK, linestyle="--", linewidth=1, zorder=3)
     title = _TITLES.get(outcome.setting, outcome.setting)
     panel.set_title(f"{title}\nCV {outcome.cv_count:.2f}", fontsize=11, color=_INK)
     numbers = [name.rpartition("-")[2] for name in outcome.nodes]
