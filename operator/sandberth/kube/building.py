@@ -26,8 +26,9 @@ def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
     Raises PodSpecError, whose text names the field.
     """
     pod_spec = base_pod_spec(spec)
-    overhead = runtime_class.pod_overhead if runtime_class is not None else {}
-    counted = {**pod_spec, "overhead": {**overhead, **(pod_spec.get("overhead") or {})}} if overhead else pod_spec
+    counted = pod_spec
+    if runtime_class is not None and runtime_class.pod_overhead and not pod_spec.get("overhead"):
+        counted = {**pod_spec, "overhead": runtime_class.pod_overhead}  # one that is given must be the same
     try:
         requests = spec_requests(counted)
     except PodSpecError as error:
@@ -49,8 +50,11 @@ def base_pod_spec(spec: SandboxSpec) -> dict[str, Any]:
     """Return the pod spec before a node is chosen. Raises PodSpecError for selectors that contradict."""
     pod_spec = _image_pod_spec(spec) if spec.pod_template is None else _template_pod_spec(spec.pod_template.spec)
     if spec.placement.node_selector:
+        own = pod_spec.get("nodeSelector") or {}
+        if not isinstance(own, Mapping):
+            raise PodSpecError("podTemplate.spec: nodeSelector is not a map of labels")
         pod_spec["nodeSelector"] = merged_selector(
-            pod_spec.get("nodeSelector") or {}, spec.placement.node_selector, "podTemplate.spec", "spec.placement"
+            own, spec.placement.node_selector, "podTemplate.spec", "spec.placement"
         )
     return pod_spec
 
@@ -170,7 +174,8 @@ def _restricted(context: Mapping[str, Any]) -> dict[str, Any]:
     added: set[str] = set()
     if isinstance(capabilities, Mapping):
         secured["capabilities"] = {"drop": ["ALL"], **capabilities}
-        added = {str(name) for name in capabilities.get("add") or ()}
+        given = capabilities.get("add")
+        added = {str(name) for name in given} if isinstance(given, list) else set()
     if not added & _ESCALATING_CAPABILITIES:  # the API server refuses these without escalation
         secured.setdefault("allowPrivilegeEscalation", False)
     return secured
