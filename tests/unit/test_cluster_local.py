@@ -9,7 +9,7 @@ from sandberth.cluster.errors import ClusterError
 from sandberth.cluster.kubeconfig import write_kubeconfig
 from sandberth.cluster.local import LocalCluster
 from sandberth.cluster.nodes import NodeSize, is_usable, node_object
-from sandberth.cluster.places import cache_directory, is_bed_name
+from sandberth.cluster.places import cache_directory, is_bed_name, is_locked, locked
 from sandberth.cluster.processes import Process
 from sandberth.cluster.state import BedOptions, BedState
 
@@ -175,3 +175,15 @@ def test_certificates_pass_the_strict_checks(tmp_path: Path) -> None:
 
     assert client_end.getpeercert()
     assert (tmp_path / "pki" / "ca.key").stat().st_mode & 0o077 == 0
+
+
+def test_a_lock_is_held_until_its_context_ends_also_when_its_file_is_removed_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "lock"
+
+    with locked(path):
+        held = is_locked(path)
+        path.unlink()
+        with locked(path):
+            held_again = is_locked(path)
+
+    assert (held, held_again, is_locked(path)) == (True, True, False)

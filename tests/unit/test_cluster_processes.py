@@ -1,4 +1,6 @@
 import os
+import platform
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -95,3 +97,20 @@ def test_no_open_pipe_of_the_caller_reaches_the_program(log: Path) -> None:
     assert os.read(reader, 1) == b""  # nobody else holds the other end
     os.close(reader)
     processes.kill(process)
+
+
+def test_a_program_whose_main_thread_ended_runs_until_its_last_thread_has(log: Path) -> None:
+    """A killed program looks like this for a moment: a zombie by its state, but its ports are still taken."""
+    exit_this_thread = 93 if platform.machine() == "aarch64" else 60  # the number of the system call
+    script = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); "
+        f"ctypes.CDLL(None).syscall({exit_this_thread}, 0)"
+    )
+    process = processes.start([sys.executable, "-c", script], log, os.environ)
+    wait_for_text(Path(f"/proc/{process.pid}/stat"), ") Z ")
+
+    running_without_main_thread = processes.is_running(process)
+    processes.stop(process)
+
+    assert running_without_main_thread
+    assert not processes.is_running(process)

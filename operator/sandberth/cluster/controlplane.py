@@ -139,6 +139,7 @@ def arguments(program: str, folder: BedFolder, ports: dict[str, int], *, audit: 
         f"--cidr={_POD_RANGE}",  # one pool for all nodes, so no two pods share an address
         "--node-lease-duration-seconds=40",  # without leases every node flaps
         "--server-address=",  # logs, exec and the like are not played
+        "--v=WARN",  # else two lines a pod
     ]
 
 

@@ -149,6 +149,7 @@ class LocalCluster:
         if self.directory.exists():
             with locked(self.lock):
                 self._remove(keep_logs=keep_logs)
+                self.lock.unlink()
 
     def stop_program(self, name: str, *, crash: bool = False) -> None:
         """Stop one program until `start_program`: in good order, or as if it crashed."""

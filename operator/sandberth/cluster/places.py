@@ -39,9 +39,12 @@ def is_bed_name(name: str) -> bool:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file at `path`, waiting for whoever has it; it goes with the process, also when that is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:  # not inheritable, so no program of a bed keeps the lock
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with path.open("w") as file:  # not inheritable, so no program of a bed keeps the lock
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_file_at(path, file.fileno()):  # its last holder may remove it, as `down` does
+                yield
+                return
 
 
 def is_locked(path: Path) -> bool:
@@ -54,3 +57,10 @@ def is_locked(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def _is_file_at(path: Path, descriptor: int) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _POLL_SECONDS = 0.02
@@ -34,15 +35,17 @@ def start(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> Pro
         ],
         setsid=True,
     )
-    return Process(pid, _birth_and_state(pid)[0])  # nobody has waited for it, so its /proc entry is there
+    return Process(pid, _look_up(pid).birth)  # nobody has waited for it, so its /proc entry is there
 
 
 def is_running(process: Process) -> bool:
     """Tell whether this very process lives: a zombie does not, nor does a later owner of its PID."""
-    birth, state = _birth_and_state(process.pid)
-    if birth != process.birth:
+    found = _look_up(process.pid)
+    if found.birth != process.birth:
         return False
-    if state == "Z":
+    if found.state == "Z":
+        if found.threads > 1:
+            return True  # killed, but its other threads have yet to go: they still hold its port
         with suppress(ChildProcessError):  # not our child: its parent takes it away
             os.waitpid(process.pid, os.WNOHANG)
         return False
@@ -91,13 +94,20 @@ def _signal_and_wait(process: Process, number: signal.Signals, seconds: float) -
         time.sleep(_POLL_SECONDS)
 
 
-def _birth_and_state(pid: int) -> tuple[str, str]:
-    """Return the birth and the state letter, both empty when there is no such process."""
+class _Entry(NamedTuple):
+    """What /proc says of a PID; the birth is empty when there is no such process."""
+
+    birth: str = ""
+    state: str = ""
+    threads: int = 0
+
+
+def _look_up(pid: int) -> _Entry:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return "", ""
+        return _Entry()
     # The second field is the program's name in parentheses and may itself hold spaces and parentheses.
     fields = stat[stat.rindex(")") + 2 :].split()
-    state, start_ticks = fields[0], fields[19]
-    return f"{_BOOT_ID.read_text().strip()}:{start_ticks}", state
+    state, threads, start_ticks = fields[0], int(fields[17]), fields[19]
+    return _Entry(f"{_BOOT_ID.read_text().strip()}:{start_ticks}", state, threads)
