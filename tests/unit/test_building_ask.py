@@ -73,6 +73,9 @@ def test_selectors_that_contradict_name_both_places() -> None:
         (a_template({"resources": {"requests": "all"}}), "containers[0].resources.requests"),
         (a_template(nodeSelector=["a"]), "nodeSelector"),
         (a_template(overhead="all"), "overhead"),
+        (a_template({"resources": {"requests": {"cpu": "-1"}}}), "request for cpu is negative"),
+        (a_template({"resources": {"limits": {"memory": "-1"}}}), "request for memory is negative"),
+        (a_template({"resources": {"limits": {"example.com/gpu": "-1"}}}), "example.com/gpu is negative"),
     ],
 )
 def test_a_template_that_cannot_be_counted_is_named(spec: dict[str, Any], named: str) -> None:

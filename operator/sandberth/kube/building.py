@@ -8,7 +8,7 @@ from typing import Any
 
 from sandberth.core.fit import Ask
 from sandberth.core.quantity import cpu_millicores, format_bytes, format_cpu, whole_bytes
-from sandberth.core.resources import Resources
+from sandberth.core.resources import Requests, Resources
 from sandberth.kube import names
 from sandberth.kube.constraints import RuntimeClass, constraints_of, merged_selector
 from sandberth.kube.pods import PodSpecError, spec_requests
@@ -33,6 +33,7 @@ def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
         requests = spec_requests(counted)
     except PodSpecError as error:
         raise PodSpecError(f"podTemplate.spec: {error}") from error
+    _refuse_negative(requests)
     cpu, memory = spec.resources.cpu, spec.resources.memory
     return Ask(
         nominal=Resources(
@@ -44,6 +45,19 @@ def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
         constraints=constraints_of(pod_spec, architecture=spec.placement.architecture, runtime_class=runtime_class),
         preferred_node=spec.placement.preferred_node,
     )
+
+
+def _refuse_negative(requests: Requests) -> None:
+    """Raise PodSpecError for a request below zero: the server refuses it, but it must not even be reserved."""
+    amounts = {
+        "cpu": requests.cpu_millicores,
+        "memory": requests.memory_bytes,
+        "ephemeral-storage": requests.ephemeral_storage_bytes,
+        **dict(requests.extended),
+    }
+    for name, amount in amounts.items():
+        if amount < 0:
+            raise PodSpecError(f"podTemplate.spec: the request for {name} is negative")
 
 
 def base_pod_spec(spec: SandboxSpec) -> dict[str, Any]:
