@@ -4,12 +4,13 @@ import json
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from sandberth.cluster.local import LocalCluster
 from sandberth.kube import names
-from tests.integration.applying import a_sandbox, a_template_spec, an_image_spec
+from tests.integration.applying import CONTAINERS, a_sandbox, a_template_spec, an_image_spec
 from tests.integration.bed import AuditLog, Objects, OperatorProgram, wait_for
 from tests.integration.berths import Berths, berths_in, pod_creates
 from tests.integration.conftest import Kubectl
@@ -34,7 +35,7 @@ def test_a_bare_image_is_secured_and_keeps_what_was_asked_for(berths: Berths) ->
             args=["60"],
             env=[
                 {"name": "A", "value": "1"},
-                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                {"name": "NODE", "valueFrom": field},
             ],
             ports=[{"containerPort": 8080, "name": "http"}],
             imagePullSecrets=[{"name": "pull"}],
@@ -224,3 +225,40 @@ def test_a_quota_that_is_used_up_is_named_and_room_in_it_is_taken_at_once(berths
 
     assert "exceeded quota: one, requested: pods=1, used: pods=1, limited: pods=1" in message
     assert berths.running("second")["nodeName"] == node
+
+
+def _container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{**CONTAINERS[0], **fields}]}
+
+
+# Name of the Sandbox -> what its template says, and what the status must name.
+MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
+    "selector": ({"nodeSelector": ["disk"]}, "nodeSelector"),
+    "affinity": ({"affinity": "near"}, "affinity"),
+    "terms": (
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}},
+        "nodeSelectorTerms",
+    ),
+    "toleration": ({"tolerations": [{"key": 5}]}, "tolerations[0].key"),
+    "context": ({"securityContext": "none"}, "securityContext"),
+    "container-context": (_container(securityContext=5), "containers.securityContext"),
+    "capabilities": (_container(securityContext={"capabilities": {"add": 5}}), "capabilities.add"),
+    "resources": (_container(resources={"requests": {"cpu": "lots"}}), "'lots' is not a quantity"),
+    "negative": (_container(resources={"requests": {"cpu": "-1"}}), "request for cpu is negative"),
+    "ports": (_container(ports=80), "containers[0].ports"),
+    "overhead": ({"overhead": "much"}, "overhead"),
+    "runtime": ({"runtimeClassName": 5}, "runtimeClassName"),
+    "spread": ({"topologySpreadConstraints": 5}, "topologySpreadConstraints"),
+    "os": ({"os": "windows"}, "spec.os"),
+    "policy": ({"restartPolicy": "Sometimes"}, "restartPolicy"),
+}
+
+
+def test_every_malformed_template_is_an_invalid_pod_that_names_the_fault(berths: Berths) -> None:
+    berths.add_node()
+
+    for name, (fields, _) in MALFORMED.items():
+        berths.apply(name, a_template_spec(**fields))
+
+    for name, (_, fault) in MALFORMED.items():
+        assert fault in berths.refused(name, "InvalidPod")
