@@ -48,10 +48,20 @@ def test_a_good_run_prints_each_setting_and_saves_numbers_and_picture(told: list
 
 
 def test_a_run_that_shows_no_herd_says_so_and_exits_with_1(told: list[Parameters], tmp_path: Path) -> None:
-    code, _, errors = run("--output-dir", str(tmp_path), "--seed", "13")
+    code, _, errors = run("--output-dir", str(tmp_path), "--seed", "13", "--count", "200", "--rate", "8")
 
     assert (code, errors) == (1, "error: off: no herd\n")
     assert (tmp_path / "demo.json").exists()
+
+
+def test_a_machine_that_did_not_keep_the_pace_is_named_as_a_cause(
+    told: list[Parameters], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "GOOD", [an_outcome("off", (10, 90, 10, 90), seconds=73.8)])
+
+    _, _, errors = run("--output-dir", str(tmp_path), "--seed", "13", "--count", "200", "--rate", "8")
+
+    assert "note: this machine did not keep the pace: off took 74 s instead of 25 s" in errors
 
 
 def test_without_matplotlib_the_run_succeeds_and_says_how_to_get_the_picture(

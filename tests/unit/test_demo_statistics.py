@@ -1,6 +1,6 @@
 import pytest
 
-from sandberth.demo.statistics import Outcome, coefficient_of_variation, failures
+from sandberth.demo.statistics import Outcome, coefficient_of_variation, failures, kept_pace
 
 
 def an_outcome(setting: str = "reconciled", counts: tuple[int, ...] = (50, 50, 50, 50), **changes: object) -> Outcome:
@@ -71,3 +71,8 @@ def test_the_bounds_themselves_still_pass() -> None:
 
     assert even.cv_count == pytest.approx(0.05)
     assert failures([even, herd]) == []
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(25.2, True), (31.9, True), (32.1, False), (74.0, False)])
+def test_a_burst_that_took_much_longer_than_its_schedule_did_not_keep_the_pace(seconds: float, kept: bool) -> None:
+    assert kept_pace(an_outcome(counts=(250, 250), seconds=seconds), rate=20) is kept

@@ -77,6 +77,7 @@ def run_demo(
     for line in wrong:
         typer.echo(f"error: {line}", err=True)
     if wrong:
+        _print_pace(parameters, outcomes)
         raise typer.Exit(1)
 
 
@@ -130,6 +131,20 @@ def _plot_line(parameters: Parameters, outcomes: "list[Outcome]", directory: Pat
     except ImportError:
         return "picture:  none, because matplotlib is missing; pip install 'sandberth[plot]' and run again"
     return f"picture:  {', '.join(map(str, paths))}"
+
+
+def _print_pace(parameters: Parameters, outcomes: "list[Outcome]") -> None:
+    from sandberth.demo.statistics import kept_pace  # noqa: PLC0415
+
+    slow = [outcome for outcome in outcomes if not kept_pace(outcome, parameters.rate)]
+    if slow:
+        worst = max(slow, key=lambda outcome: outcome.seconds)
+        typer.echo(
+            f"note: this machine did not keep the pace: {worst.setting} took {worst.seconds:.0f} s instead of "
+            f"{parameters.count / parameters.rate:.0f} s, and more reports came in than the story is about; "
+            "run it again with less beside it, or with a lower --rate and --count",
+            err=True,
+        )
 
 
 def _print_how_to_look(name: str) -> None:

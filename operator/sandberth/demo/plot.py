@@ -19,22 +19,14 @@ def save_plot(parameters: Parameters, outcomes: Sequence[Outcome], directory: Pa
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     style: Any = {"font.size": 10, "svg.hashsalt": "sandberth", "axes.edgecolor": _FAINT, "text.color": _INK}
+    most = max(max(outcome.counts) for outcome in outcomes)
     with rc_context(style):
         figure = Figure(figsize=(3.6 * len(outcomes) + 0.6, 3.9), dpi=160, facecolor="white", layout="constrained")
         panels = figure.subplots(1, len(outcomes), sharey=True, squeeze=False)[0]
         for panel, outcome in zip(panels, outcomes, strict=True):
-            _draw(panel, outcome)
+            _draw(panel, outcome, most)
         panels[0].set_ylabel("Sandboxes on the node")
-        panels[0].annotate(
-            "mean",
-            (1, _mean(outcomes[0])),
-            xycoords=("axes fraction", "data"),
-            xytext=(-2, 3),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-            color=_INK,
-        )
+        _write_mean(panels[-1], outcomes[-1])
         figure.suptitle(_headline(parameters), fontsize=12, color=_INK)
         paths = [directory / f"{stem}.png", directory / f"{stem}.svg"]
         for path in paths:
@@ -55,15 +47,13 @@ def _mean(outcome: Outcome) -> float:
     return sum(outcome.counts) / max(1, len(outcome.counts))
 
 
-def _draw(panel: Any, outcome: Outcome) -> None:
+def _draw(panel: Any, outcome: Outcome, most: int) -> None:
     colour = _COLOURS.get(outcome.setting, "#0072B2")
     positions = range(len(outcome.counts))
-    bars = panel.bar(positions, outcome.counts, width=0.78, color=colour, zorder=2)
+    panel.bar(positions, outcome.counts, width=0.78, color=colour, zorder=2)
     if len(positions) <= 16:
-        labels = panel.bar_label(bars, padding=2, fontsize=8, color=_INK, zorder=4)
-        for label in labels:
-            label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8})
-    panel.axhline(_mean(outcome), color=_INK, linestyle="--", linewidth=1, zorder=3)
+        _write_counts(panel, outcome.counts, most)
+    panel.axhline(_mean(outcome), color=_INK, linestyle="--", linewidth=1.2, zorder=3)
     title = _TITLES.get(outcome.setting, outcome.setting)
     panel.set_title(f"{title}\nCV {outcome.cv_count:.2f}", fontsize=11, color=_INK)
     numbers = [name.rpartition("-")[2] for name in outcome.nodes]
@@ -74,3 +64,33 @@ def _draw(panel: Any, outcome: Outcome) -> None:
     panel.grid(axis="y", color="#E4E4E4", linewidth=0.8, zorder=0)
     for side in ("top", "right", "left"):
         panel.spines[side].set_visible(False)
+
+
+def _write_counts(panel: Any, counts: Sequence[int], most: int) -> None:
+    """Write each count at the foot of its bar, clear of the dashed line, or above a bar that is too low for it."""
+    for position, count in enumerate(counts):
+        inside = count >= 0.1 * most
+        panel.annotate(
+            str(count),
+            (position, 0 if inside else count),
+            xytext=(0, 4 if inside else 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            fontweight="bold" if inside else "normal",
+            color="white" if inside else _INK,
+            zorder=4,
+        )
+
+
+def _write_mean(panel: Any, outcome: Outcome) -> None:
+    panel.annotate(
+        "mean",
+        (1, _mean(outcome)),
+        xycoords=("axes fraction", "data"),
+        xytext=(-2, 6),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+        color=_INK,
+    )

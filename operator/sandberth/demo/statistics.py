@@ -54,6 +54,11 @@ def coefficient_of_variation(values: Sequence[float]) -> float:
     return statistics.pstdev(values) / mean if mean else 0.0
 
 
+def kept_pace(outcome: Outcome, rate: float) -> bool:
+    """Tell whether the burst took about as long as it was meant to; else reports came in that it was not to see."""
+    return outcome.seconds <= 1.2 * outcome.asked / rate + 2.0
+
+
 def failures(outcomes: Iterable[Outcome]) -> list[str]:
     """Return what the outcomes should have shown and did not, one line each."""
     found: list[str] = []
