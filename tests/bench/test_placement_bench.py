@@ -1,0 +1,54 @@
+"""One decision with its reservation, and the release after it: flat in the number of nodes while most are eligible.
+
+Compare only runs of one machine. Run with `pytest tests/bench -m bench`.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from sandberth.core.account import View
+from sandberth.core.constraints import Constraints
+from sandberth.core.fit import Ask
+from sandberth.core.fleet import Fleet
+from sandberth.core.placement import Parameters, place
+from tests.builders import NOW_S, a_fleet, a_node, a_report, a_size, an_ask, hold
+
+pytestmark = pytest.mark.bench
+
+PARAMETERS = Parameters(sample_size=3, view=View.RECONCILED)
+Benchmark = Callable[..., Any]
+
+
+def a_loaded_fleet(node_count: int, *, labelled: int) -> Fleet:
+    """Return nodes with one Pod and a report each; the first `labelled` of them carry a label."""
+    fleet = a_fleet(
+        *(a_node(f"n{number}", labels={"pick": "me"} if number < labelled else {}) for number in range(node_count))
+    )
+    for number in range(node_count):
+        load = a_size(number % 997)
+        hold(fleet, f"n{number}", pod_uid=f"p{number}", nominal=load)
+        fleet.accept_report(a_report(f"uid-of-n{number}", 2, allocated=load, used=load), NOW_S)
+    return fleet
+
+
+def place_and_release(fleet: Fleet, ask: Ask, rng: Random) -> None:
+    decision = place(fleet, "sandbox.1", ask, parameters=PARAMETERS, rng=rng, now_s=NOW_S)
+    assert decision.chosen is not None
+    fleet.ledger.release("sandbox.1")
+
+
+@pytest.mark.parametrize("node_count", [10, 100, 1_000, 10_000])
+def test_bench_place_and_release(benchmark: Benchmark, node_count: int) -> None:
+    fleet = a_loaded_fleet(node_count, labelled=node_count)
+
+    benchmark(place_and_release, fleet, an_ask(divides_cpu=True), Random(0))
+
+
+def test_bench_place_and_release_where_one_node_in_a_hundred_is_eligible(benchmark: Benchmark) -> None:
+    fleet = a_loaded_fleet(10_000, labelled=100)
+    ask = an_ask(divides_cpu=True, constraints=Constraints(node_selector=(("pick", "me"),)))
+
+    benchmark(place_and_release, fleet, ask, Random(0))
