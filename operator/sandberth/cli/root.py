@@ -1,13 +1,16 @@
 """The command `sandberth`: what is said here must stay cheap to import, so that `--help` answers at once."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from sandberth import __version__
 from sandberth.cli import cluster, demo, flags, operator, reporter
 from sandberth.core.errors import SandberthError
+
+# Typer brings a click of its own and gives its base class of bad usage no public name.
+UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 
 app = typer.Typer(
     name="sandberth",
@@ -45,11 +48,18 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one line on stderr and exit code 1."""
+    """Run the command line: an error is one line on stderr, with exit code 2 for bad usage and 1 for a failure."""
     try:
-        app()
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "sandberth"
+        message = error.format_message().rstrip(".")
+        if message:  # a group without a command has shown its help, and there is no more to say
+            typer.echo(f"sandberth: {message}. See {command} --help.", err=True)
+        code = 2
     except SandberthError as error:
         typer.echo(f"sandberth: {error}", err=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        code = 1
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    sys.exit(code)
