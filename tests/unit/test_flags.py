@@ -1,5 +1,8 @@
 """The flags: how each value is spelled, and what holds when one cannot be read."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from sandberth.core.account import View
@@ -223,3 +226,11 @@ def test_the_core_gets_plain_values(flags: Flags) -> None:
 def test_flags_are_swapped_as_a_whole(flags: Flags) -> None:
     with pytest.raises(ValueError, match="frozen"):
         flags.__setattr__("best_of_k_alpha", 1)
+
+
+def test_the_documented_table_names_every_key_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "flags.md").read_text()
+
+    rows = re.findall(r"^\| `([a-z-]+)` \| (\S+) \|", page, re.MULTILINE)
+
+    assert rows == list(Flags().by_key().items())

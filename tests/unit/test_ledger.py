@@ -639,7 +639,7 @@ def test_a_new_object_is_a_new_history_and_the_old_one_is_retired(ledger: Ledger
     assert ledger.accept_report(a_report(NODE, 2, history="new"), NOW_S)
 
 
-def test_an_incomplete_list_moves_the_totals_and_no_member(ledger: Ledger) -> None:
+def test_case_26_an_incomplete_list_moves_the_totals_and_no_member(ledger: Ledger) -> None:
     report(ledger, 1, "foreign.1")
 
     report(ledger, 2, "foreign.2", "foreign.3", complete=False)
