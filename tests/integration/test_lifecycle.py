@@ -75,10 +75,10 @@ def test_a_program_that_ends_with_another_code_makes_its_sandbox_failed_and_name
 
 
 def test_a_finished_sandbox_gives_its_room_back(boxes: Boxes, objects: Objects) -> None:
-    boxes.apply("short", an_image_spec("150", "1Gi"), annotations=plays(exit="0", exit_after="200ms"))
+    boxes.apply("short", an_image_spec("500", "1Gi"), annotations=plays(exit="0", exit_after="200ms"))
     node = boxes.has_phase("Succeeded", "short")["nodeName"]
 
-    boxes.apply("next", an_image_spec("150", "1Gi"), placement={"preferredNode": node}, annotations=plays())
+    boxes.apply("next", an_image_spec("500", "1Gi"), placement={"preferredNode": node})
 
     assert boxes.has_phase("Running", "next")["nodeName"] == node
     views_are_the_pods(objects)
