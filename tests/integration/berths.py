@@ -67,6 +67,12 @@ class Berths:
         owners = [owner["uid"] for owner in capacity["metadata"]["ownerReferences"]]
         return capacity if owners == [node["metadata"]["uid"]] else None
 
+    def view(self, name: str) -> Object:
+        """Return the operator's view of a Node, empty where it was never written."""
+        status = (self.capacity(name) or {}).get("status") or {}
+        view: Object = status.get("view") or {}
+        return view
+
     def set_node(self, name: str, **spec: Any) -> None:
         """Patch a Node's spec: `unschedulable` cordons it, `taints` replaces the taints."""
         self._objects.patch("Node", name, {"spec": spec})

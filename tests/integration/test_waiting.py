@@ -85,6 +85,19 @@ def test_room_that_a_sandbox_leaves_goes_to_the_one_that_waits(berths: Berths) -
     berths.running("second")
 
 
+def test_room_for_many_that_appears_at_once_is_taken_by_as_many(berths: Berths) -> None:
+    node = berths.add_node()
+    berths.set_capacity(node, maxSandboxes=0)
+    for number in range(12):
+        berths.apply(f"box-{number}")
+    wait_for(lambda: berths.phases() == {"Pending": 12}, what="all wait")
+
+    berths.set_capacity(node, maxSandboxes=10)
+
+    wait_for(lambda: berths.phases() == {"Running": 10, "Pending": 2}, what="ten run")
+    assert berths.nodes_of() == {node: 10}
+
+
 def test_a_sandbox_that_waits_may_be_made_smaller(berths: Berths) -> None:
     berths.add_node(memory="1Gi")
     berths.apply("box", an_image_spec(memory="2Gi"))
