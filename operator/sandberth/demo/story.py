@@ -46,6 +46,7 @@ def tell(parameters: Parameters, display: Display, show: Show) -> tuple[list[Out
             if not (completed and parameters.keep):
                 with _undisturbed(), display.step("taking the bed down"):
                     LocalCluster(parameters.bed).down(keep_logs=not completed or bool(wrong))
+            lock.unlink(missing_ok=True)
     return outcomes, wrong
 
 
