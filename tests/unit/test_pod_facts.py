@@ -102,7 +102,8 @@ def test_the_controller_is_found_among_other_owners() -> None:
 def test_a_foreign_pod_has_requests_and_nothing_of_ours() -> None:
     found = facts(metadata={"labels": None, "annotations": None, "ownerReferences": None})
 
-    assert (found.owner_uid, found.attempt_id, found.nominal, found.generation) == (None, None, None, None)
+    assert (found.owner_uid, found.attempt_id, found.generation) == (None, None, None)
+    assert found.nominal == found.requests.size
     assert found.node_uid == ""
     assert found.requests.size == Resources(500, 2**30)
 
@@ -121,15 +122,24 @@ def test_a_foreign_pod_has_requests_and_nothing_of_ours() -> None:
     ],
 )
 def test_annotations_that_make_no_sense_are_as_if_absent(key: str, value: str) -> None:
-    annotations = a_pod()["metadata"]["annotations"] | {f"sandberth.dev/{key}": value}
+    annotations = a_pod()["metadata"]["annotations"]
+    without = {name: text for name, text in annotations.items() if name != f"sandberth.dev/{key}"}
 
-    found = facts(metadata={"annotations": annotations})
+    found = facts(metadata={"annotations": annotations | {f"sandberth.dev/{key}": value}})
 
-    assert (found.generation if key == "generation" else found.nominal) is None
+    assert found == facts(metadata={"annotations": without})
 
 
-def test_a_nominal_size_needs_both_annotations() -> None:
-    assert facts(metadata={"annotations": {"sandberth.dev/nominal-cpu": "1"}}).nominal is None
+def test_a_size_that_was_not_given_is_the_requests_own() -> None:
+    found = facts(metadata={"annotations": {"sandberth.dev/nominal-cpu": "7"}})
+
+    assert found.nominal == Resources(7000, found.requests.memory_bytes)
+
+
+def test_a_pod_that_is_not_ours_cannot_claim_a_nominal_size() -> None:
+    found = facts(metadata={"ownerReferences": None})
+
+    assert found.nominal == found.requests.size
 
 
 def test_a_running_pod_tells_since_when() -> None:

@@ -66,11 +66,11 @@ def test_sandboxes_count_nominally_and_others_by_request() -> None:
     assert snapshot.sandboxes == (f"box-1.1 1000 {2 * GIB}",)
 
 
-def test_a_sandbox_without_a_readable_nominal_size_counts_by_request() -> None:
+def test_a_nominal_size_that_cannot_be_read_is_the_requests_own() -> None:
     snapshot = take_snapshot([a_sandbox(1, nominal=("many", "2Gi"))])
 
-    assert snapshot.sandboxes == (f"box-1.1 250 {GIB}",)
-    assert snapshot.allocated == Resources(250, GIB)
+    assert snapshot.sandboxes == (f"box-1.1 250 {2 * GIB}",)
+    assert snapshot.allocated == Resources(250, 2 * GIB)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -25,6 +25,8 @@ def show_flags(
 ) -> None:
     """Show every feature flag as the ConfigMap has it now, its default, and what it means.
 
+    A value that cannot be read shows as (last good), in JSON as null: the operator alone knows what it was before.
+
     Example: sandberth flags --output json
     """
     import asyncio  # noqa: PLC0415 - keeps --help quick
@@ -36,9 +38,12 @@ def show_flags(
     from sandberth.flags import Flags, read  # noqa: PLC0415
 
     reading = read(asyncio.run(_data(kubeconfig, namespace)), Flags())
-    values, defaults = reading.flags.by_key(), Flags().by_key()
+    values: dict[str, str | None] = dict(reading.flags.by_key())
+    values |= dict.fromkeys((problem.key for problem in reading.problems), None)
+    defaults = Flags().by_key()
+    kept = "the operator stays at its last good value, see its metric sandberth_flag"
     for problem in reading.problems:
-        typer.echo(f"sandberth: {problem.key}={problem.value}: {problem.message}", err=True)
+        typer.echo(f"sandberth: {problem.key}={problem.value}: {problem.message}; {kept}", err=True)
     for key in reading.unknown:
         typer.echo(f"sandberth: {key} is no flag that Sandberth knows", err=True)
     if output is Output.JSON:
@@ -49,7 +54,7 @@ def show_flags(
         table.add_column(heading, overflow="fold")
     for field in Flags.model_fields.values():
         key = field.alias or ""
-        table.add_row(key, values[key], defaults[key], field.description)
+        table.add_row(key, values[key] or "(last good)", defaults[key], field.description)
     Console().print(table)
 
 

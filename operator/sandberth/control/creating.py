@@ -177,7 +177,7 @@ def holding_of(pod: PodFacts) -> PodHolding:
         pod_uid=pod.uid,
         attempt_id=pod.attempt_id,
         node_name=pod.node_name,
-        nominal=pod.nominal if own and pod.nominal is not None else pod.requests.size,
+        nominal=pod.nominal if own else pod.requests.size,
         requests=pod.requests,
         starting=own and pod.phase == "Pending",
     )

@@ -29,7 +29,7 @@ class Verdict:
 
 
 class Review:
-    """Looks at each version of a spec once; what depends on other objects is looked at again after a refusal."""
+    """Looks at each version of a spec once; what depends on other objects is looked at again for each placement."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -49,7 +49,8 @@ class Review:
             ask = ask_of(sandbox.spec, runtime_class)
         except PodSpecError as error:
             return Verdict(None, str(error))
-        track.ask = (sandbox.generation, ask)
+        if runtime_class is None:
+            track.ask = (sandbox.generation, ask)
         return Verdict(ask)
 
     async def _allowed_host_features(self) -> frozenset[str]:

@@ -135,7 +135,7 @@ def pod_status(
             "started_at": started_at,
             "finished_at": None,
             "restarts": pod.restarts,
-            "resources": nominal_size(pod.nominal or pod.requests.size),
+            "resources": nominal_size(pod.nominal),
             "placement": placement,
         }
     )

@@ -117,12 +117,13 @@ def build_pod(
 
 
 def _nominal_annotations(spec: SandboxSpec, ask: Ask) -> dict[str, str]:
-    if spec.resources.cpu is None and spec.resources.memory is None:
-        return {}  # it is the Pod's effective request, which the server (a LimitRange, a webhook) may change
-    return {
-        names.NOMINAL_CPU_ANNOTATION: format_cpu(ask.nominal.cpu_millicores),
-        names.NOMINAL_MEMORY_ANNOTATION: format_bytes(ask.nominal.memory_bytes),
-    }
+    """Return the sizes that were given; the others are the Pod's effective request, which the server may change."""
+    annotations = {}
+    if spec.resources.cpu is not None:
+        annotations[names.NOMINAL_CPU_ANNOTATION] = format_cpu(ask.nominal.cpu_millicores)
+    if spec.resources.memory is not None:
+        annotations[names.NOMINAL_MEMORY_ANNOTATION] = format_bytes(ask.nominal.memory_bytes)
+    return annotations
 
 
 def _image_pod_spec(spec: SandboxSpec) -> dict[str, Any]:

@@ -5,7 +5,7 @@ hottest stream there is, so this and `sandberth.kube.podmodel` are slim on purpo
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -54,7 +54,7 @@ class PodFacts:
     node_uid: str  # the Node that the pod was made for, as the operator wrote it
     attempt_id: str | None
     owner_uid: str | None
-    nominal: Resources | None  # None also where the annotations make no sense
+    nominal: Resources  # as the operator wrote it; what it did not write is the effective request's
     generation: int | None  # of the Sandbox that the pod was made from
     requests: Requests
     phase: str
@@ -111,6 +111,7 @@ def pod_facts(pod: Pod) -> PodFacts:
     every = [*(status.init_container_statuses or []), *main]
     waiting = _waiting(every)
     failed = _failed(every)
+    requests = effective_requests(_shape(spec, status))
     conditions = {condition.type: condition for condition in status.conditions or ()}
     ready, disruption = conditions.get("Ready"), conditions.get("DisruptionTarget")
     return PodFacts(
@@ -122,9 +123,9 @@ def pod_facts(pod: Pod) -> PodFacts:
         node_uid=sys.intern(annotations.get(names.NODE_UID_ANNOTATION, "")),
         attempt_id=(metadata.labels or {}).get(names.ATTEMPT_LABEL) if owner_uid is not None else None,
         owner_uid=owner_uid,
-        nominal=_nominal(annotations) if annotations else None,
+        nominal=requests.size if owner_uid is None else _nominal(annotations, requests.size),
         generation=_whole_number(annotations.get(names.GENERATION_ANNOTATION)),
-        requests=effective_requests(_shape(spec, status)),
+        requests=requests,
         phase=sys.intern(status.phase),
         deleting=metadata.deletion_timestamp is not None,
         created_at=metadata.creation_timestamp or "",
@@ -155,16 +156,22 @@ def _controlling_sandbox(references: Iterable[OwnerReference] | None, name: str)
     return None
 
 
-def _nominal(annotations: Mapping[str, str]) -> Resources | None:
-    cpu = annotations.get(names.NOMINAL_CPU_ANNOTATION)
-    memory = annotations.get(names.NOMINAL_MEMORY_ANNOTATION)
-    if cpu is None or memory is None:
-        return None
+def _nominal(annotations: Mapping[str, str], requested: Resources) -> Resources:
+    return Resources(
+        _amount(cpu_millicores, annotations.get(names.NOMINAL_CPU_ANNOTATION), requested.cpu_millicores),
+        _amount(whole_bytes, annotations.get(names.NOMINAL_MEMORY_ANNOTATION), requested.memory_bytes),
+    )
+
+
+def _amount(parse: Callable[[str], int], text: str | None, otherwise: int) -> int:
+    """Return what an annotation says; one that is absent, makes no sense or is negative says nothing."""
+    if text is None:
+        return otherwise
     try:
-        nominal = Resources(cpu_millicores(cpu), whole_bytes(memory))
+        amount = parse(text)
     except QuantityError:
-        return None
-    return nominal if nominal.cpu_millicores >= 0 and nominal.memory_bytes >= 0 else None
+        return otherwise
+    return amount if amount >= 0 else otherwise
 
 
 def _whole_number(text: str | None) -> int | None:

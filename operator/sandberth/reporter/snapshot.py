@@ -68,9 +68,8 @@ def _line(pod: PodFacts) -> tuple[str | None, Resources]:
     requested = pod.requests.size
     if not pod.attempt_id:
         return None, requested
-    size = pod.nominal or requested
-    line = format_line(pod.attempt_id, size.cpu_millicores, size.memory_bytes)
-    return (line, size) if len(line) <= MAX_LINE_LENGTH else (None, requested)
+    line = format_line(pod.attempt_id, pod.nominal.cpu_millicores, pod.nominal.memory_bytes)
+    return (line, pod.nominal) if len(line) <= MAX_LINE_LENGTH else (None, requested)
 
 
 @dataclass(frozen=True, slots=True)
