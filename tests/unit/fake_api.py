@@ -94,7 +94,7 @@ class Bench:
         self.reconciler = Reconciler(self.state, Review(self.state))
         self.state.streams.pods.subscribe(self._pod_changed)
         self.woken: list[str] = []
-        self.reconciler._creator._room_given_back = lambda: self.woken.append("all")
+        self.reconciler.placer.creator._room_given_back = lambda: self.woken.append("all")
 
     def apply(self, name: str = "box", **spec: Any) -> str:
         uid = f"uid-{name}"

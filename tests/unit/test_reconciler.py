@@ -97,7 +97,7 @@ async def test_one_let_into_the_quota_has_the_next_of_its_namespace_tried(bench:
     await bench.step(first)
     await bench.step(second)
 
-    bench.reconciler.room_in_namespace("team")
+    bench.reconciler.placer.quota.room("team")
     await bench.step(second)
     assert bench.api.verbs().count("create") == 2, "it is not its turn"
     await bench.step(first)
@@ -105,7 +105,7 @@ async def test_one_let_into_the_quota_has_the_next_of_its_namespace_tried(bench:
 
     assert bench.status("first")["nodeName"]
     assert bench.status("second")["nodeName"]
-    assert not bench.reconciler._over_quota
+    assert not bench.reconciler.placer.quota
 
 
 async def test_a_sandbox_that_is_deleted_while_over_the_quota_takes_no_turn_with_it(bench: Bench) -> None:
@@ -114,13 +114,13 @@ async def test_a_sandbox_that_is_deleted_while_over_the_quota_takes_no_turn_with
     await bench.step(first)
     await bench.step(second)
 
-    bench.reconciler.room_in_namespace("team")
+    bench.reconciler.placer.quota.room("team")
     bench.delete("first")
     await bench.step(first)
     await bench.step(second)
 
     assert bench.status("second")["nodeName"]
-    assert not bench.reconciler._over_quota
+    assert not bench.reconciler.placer.quota
 
 
 async def test_the_end_of_an_attempt_is_stored_before_its_pod_goes_and_before_the_next_one_starts(

@@ -172,13 +172,13 @@ class Operator:
         self.state.ledger.pods_passed(self.state.streams.pods.resource_version)
         if not self._started:
             return
-        if pod.owner_uid is not None:
+        if pod.owner_uid is not None and pod.owner_uid != self.state.quiet:
             self.reconciler.queue.add(pod.owner_uid)
         if new is None:
             self._name_is_free(pod)
         if ended and (old is None or not old.terminal):
             self._wake_waiting()
-            self.reconciler.room_in_namespace(pod.namespace)
+            self.reconciler.placer.quota.room(pod.namespace)
         elif self._frees(old, new):
             self._wake_waiting()
 
@@ -192,7 +192,7 @@ class Operator:
 
     def _sandbox_changed(self, old: SandboxSeen | None, new: SandboxSeen | None) -> None:
         seen = new or old
-        if seen is not None and self._started:
+        if seen is not None and self._started and seen.uid != self.state.quiet:
             self.reconciler.queue.add(seen.uid)
 
     def _index(self, pod: PodFacts, *, present: bool) -> None:
@@ -211,7 +211,7 @@ class Operator:
     def _name_is_free(self, pod: PodFacts) -> None:
         seen = self.state.streams.sandboxes.by_name(pod.namespace, pod.name)
         if seen is not None:
-            self.reconciler.cause_is_gone(seen.uid, PlacedReason.POD_NAME_TAKEN)
+            self.reconciler.placer.cause_is_gone(seen.uid, PlacedReason.POD_NAME_TAKEN)
 
     def _enqueue_everything(self) -> None:
         for seen in self.state.streams.sandboxes:
@@ -229,7 +229,7 @@ class Operator:
     def _wake_waiting(self) -> None:
         """Have the waiting Sandboxes tried again, once for all the changes of a moment."""
         if self._started:
-            self.reconciler.waiting.wake_soon()
+            self.reconciler.placer.waiting.wake_soon()
 
     # --- the operator's view of each node ---
 
@@ -275,7 +275,7 @@ class Operator:
         ):
             metrics.listener_errors.labels(name).set(store.listener_errors)
         metrics.sandboxes.set(len(state.streams.sandboxes))
-        metrics.waiting.set(len(self.reconciler.waiting))
+        metrics.waiting.set(len(self.reconciler.placer.waiting))
         metrics.queue_length.set(len(self.reconciler.queue))
         metrics.in_progress.set(sum(account.in_progress for account in state.ledger.accounts()))
         metrics.zombies.set(sum(account.zombies for account in state.ledger.accounts()))

@@ -153,7 +153,8 @@ class Creator:
             ledger.create_answered(holding_of(pod), pod.resource_version)
         if pod.uid not in pods and pod.resource_version <= pods.resource_version:
             return None  # the stream is past it and does not know it: it has come and gone
-        pods.observe(pod, in_stream=False)
+        with self._state.quietly(pod.owner_uid or ""):
+            pods.observe(pod, in_stream=False)
         return pods.get(pod.uid)
 
     def _adopted(self, track: Track, attempt: Attempt, pod: PodFacts) -> PodFacts | None:

@@ -2,7 +2,7 @@
 
 kopf reports neither what vanished while a watch was broken nor that a watch has died. So every minute the metadata of
 all objects is listed (from the API server's cache) and held against the stores: what is gone is dropped, what is
-newer is read. A stream that misses something again and again is dead, and the process with it: see `missed_in_a_row`.
+newer is read. A stream that misses changes again and again and brings nothing at all is dead: see `missed_in_a_row`.
 """
 
 import asyncio
@@ -57,6 +57,7 @@ class _Stream(msgspec.Struct):
     store: Store[Any]
     observe: Callable[[Mapping[str, Any]], None]
     path_of: Callable[[str, str], str]
+    heard: int = 0  # how many events kopf had brought at the last look
     missed_in_a_row: int = 0
 
 
@@ -86,7 +87,7 @@ class Healing:
         ]
 
     def missed_in_a_row(self) -> int:
-        """Return how many looks in a row found something that the same stream had missed, the worst stream's."""
+        """Return how many looks in a row found changes of a stream that brought no event since, the worst stream's."""
         return max(stream.missed_in_a_row for stream in self._streams)
 
     async def first_lists(self) -> None:
@@ -109,7 +110,9 @@ class Healing:
                 except Exception:
                     LOG.exception("The look for missed %s failed; it is a net, and the streams go on.", stream.name)
                     continue
-                stream.missed_in_a_row = stream.missed_in_a_row + 1 if missed else 0
+                heard, stream.heard = stream.heard, self._state.streams.heard[stream.name]
+                is_silent = missed and heard == stream.heard  # one that is merely late still brings something
+                stream.missed_in_a_row = stream.missed_in_a_row + 1 if is_silent else 0
                 if missed:
                     LOG.warning("The stream of %s had missed %d changes.", stream.name, missed)
                     self._state.metrics.healed.labels(stream.name).inc(missed)

@@ -103,14 +103,17 @@ def registry_for(streams: Streams, flags: FlagSource, access: ClusterAccess) -> 
 
     @kopf.on.event(names.GROUP, names.VERSION, names.SANDBOXES, registry=registry, id="sandbox")
     async def sandbox_changed(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+        streams.heard["sandboxes"] += 1
         streams.observe_sandbox(body, deleted=type == "DELETED", listed=type is None)
 
     @kopf.on.event(names.GROUP, names.VERSION, names.NODECAPACITIES, registry=registry, id="nodecapacity")
     async def capacity_changed(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+        streams.heard["nodecapacities"] += 1
         streams.observe_capacity(dict(body), deleted=type == "DELETED")
 
     @kopf.on.event("", "v1", "nodes", registry=registry, id="node")
     async def node_changed(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+        streams.heard["nodes"] += 1
         streams.observe_node(dict(body), deleted=type == "DELETED")
 
     @kopf.on.event("", "v1", "configmaps", registry=registry, id="flags")

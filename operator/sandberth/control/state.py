@@ -1,7 +1,8 @@
 """The operator's whole state in one place: streams, fleet, flags, and what it remembers of each Sandbox."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -28,9 +29,19 @@ class State:
     flags: Flags = field(default_factory=Flags)
     tracks: dict[str, Track] = field(default_factory=dict)  # Sandbox UID -> memory
     pods_of: dict[str, set[str]] = field(default_factory=dict)  # Sandbox UID -> UIDs of its Pods
+    quiet: str | None = None  # UID of the Sandbox whose own write is being taken in: no reason to look at it again
     rng: Random = field(default_factory=Random)
     now_s: Callable[[], float] = time.monotonic
     wall_s: Callable[[], float] = time.time
+
+    @contextmanager
+    def quietly(self, uid: str) -> Iterator[None]:
+        """Take the answer to an own write in, without having the Sandbox looked at again because of it."""
+        self.quiet = uid
+        try:
+            yield
+        finally:
+            self.quiet = None
 
     @property
     def ledger(self) -> Ledger:

@@ -5,6 +5,7 @@ through the same ports. The stores drop what is stale, so the sources need no or
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from sandberth.kube.nodes import Node, convert_node, node_key
 from sandberth.kube.objects import describe
 from sandberth.kube.pods import PodFacts
 from sandberth.kube.sandbox import Sandbox
-from sandberth.kube.store import Key, Store
+from sandberth.kube.store import Key, Store, mapping_key
 
 LOG = logging.getLogger(__name__)
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -72,10 +73,13 @@ class Streams:
         self.nodes: Store[Node] = Store(node_key)
         self.capacities: Store[NodeCapacity] = Store(_capacity_key)
         self.pods: Store[PodFacts] = Store()
+        self.heard: Counter[str] = Counter()  # events that kopf brought, by stream: a sign of life
         self.unverified: set[str] = set()  # Sandboxes that only a list has shown: read again before acting on them
 
     def observe_sandbox(self, body: Mapping[str, Any], *, deleted: bool = False, listed: bool = False) -> None:
         """Take in one state of a Sandbox; `listed` says that a list showed it, not an event."""
+        if not deleted and self.sandboxes.has_seen(mapping_key(body)):
+            return  # most often kopf's echo of an own write
         seen = sandbox_seen(body)
         if listed and seen.uid not in self.sandboxes:
             self.unverified.add(seen.uid)
