@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -22,22 +21,21 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, work: Callable[[K], Awaitable[None]]) -> None:
         self._work = work
-        self._ready: deque[K] = deque()
+        self._ready: asyncio.Queue[K] = asyncio.Queue()  # wakes one worker a key, not all of them
         self._queued: set[K] = set()
         self._running: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._wakeup = asyncio.Event()
         self.failures = 0
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return self._ready.qsize()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is queued or running; keys that wait for a later moment do not count."""
-        return not self._ready and not self._running
+        return self._ready.empty() and not self._running
 
     def add(self, key: K) -> None:
         """Have the key worked on as soon as a worker is free."""
@@ -46,8 +44,7 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._queued:
             self._queued.add(key)
-            self._ready.append(key)
-            self._wakeup.set()
+            self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Have the key worked on in `seconds`, or earlier where an earlier moment was asked for."""
@@ -80,10 +77,7 @@ class WorkQueue(Generic[K]):
 
     async def _worker(self) -> None:
         while True:
-            while not self._ready:
-                self._wakeup.clear()
-                await self._wakeup.wait()
-            key = self._ready.popleft()
+            key = await self._ready.get()
             self._queued.discard(key)
             self._running.add(key)
             try:
