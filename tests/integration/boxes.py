@@ -137,11 +137,14 @@ def views_differ(objects: Objects) -> list[str]:
         if not pod.terminal:
             by_node.setdefault(pod.node_name, []).append(pod)
     differences = []
+    nodes = {node["metadata"]["name"] for node in objects.list("Node")}
     for capacity in objects.list(names.NODECAPACITY_KIND):
         name, view = capacity["metadata"]["name"], (capacity.get("status") or {}).get("view") or {}
+        if name not in nodes:
+            continue  # its Node is gone, and the garbage collector has not come to it yet
         pods = by_node.get(name, [])
         own = [pod for pod in pods if pod.attempt_id is not None]
-        sizes = [pod.nominal if pod.attempt_id is not None and pod.nominal else pod.requests.size for pod in pods]
+        sizes = [pod.nominal if pod.attempt_id is not None else pod.requests.size for pod in pods]
         expected = (sum(s.cpu_millicores for s in sizes), sum(s.memory_bytes for s in sizes), len(own))
         accounted = view.get("accounted", {"cpu": "-1", "memory": "-1"})
         seen = (cpu_millicores(accounted["cpu"]), whole_bytes(accounted["memory"]), view.get("sandboxes"))
@@ -152,4 +155,14 @@ def views_differ(objects: Objects) -> list[str]:
 
 def views_are_the_pods(objects: Objects, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Wait until every NodeCapacity's view equals the sums over the Pods; it is written every ten seconds."""
-    wait_for(lambda: not (meanwhile(), views_differ(objects))[1], 25, f"{views_differ(objects)}")
+    differences: list[str] = []
+
+    def agree() -> bool:
+        meanwhile()
+        differences[:] = views_differ(objects)
+        return not differences
+
+    try:
+        wait_for(agree, 25)
+    except AssertionError as error:
+        raise AssertionError(f"after 25 s still: {differences}") from error

@@ -1,6 +1,7 @@
 """What a real API server takes and refuses at apply, and with which words."""
 
 import json
+from collections.abc import Iterator
 from subprocess import CompletedProcess
 from typing import Any
 
@@ -26,9 +27,10 @@ IMMUTABLE = "spec is immutable once the Sandbox is placed on a node; only spec.l
 
 
 @pytest.fixture
-def home(kubectl: Kubectl, namespace: str) -> str:
+def home(kubectl: Kubectl, namespace: str) -> Iterator[str]:
     """A namespace in which the policies are seen to act."""
-    return settled(kubectl, namespace)
+    yield settled(kubectl, namespace)
+    kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 def patch(kubectl: Kubectl, namespace: str, body: object, *options: str, kind: str = "merge") -> CompletedProcess[str]:

@@ -236,8 +236,9 @@ def test_sandberth_flags_shows_every_value_and_what_is_wrong(
     rows = {line.split()[0]: line.split()[1:3] for line in table.stdout.splitlines()[1:] if "-" in line.split()[0]}
     assert rows["best-of-k-sample-size"] == ["all", "3"]
     assert rows["best-of-k-alpha"] == ["70", "50"]
-    expected = FlagValues().by_key() | {"best-of-k-sample-size": "all", "best-of-k-alpha": "70"}
-    assert json.loads(as_json.stdout) == expected
+    assert rows["best-of-k-max-overcommit"] == ["(last", "good)"]
+    expected = {"best-of-k-sample-size": "all", "best-of-k-alpha": "70", "best-of-k-max-overcommit": None}
+    assert json.loads(as_json.stdout) == FlagValues().by_key() | expected
     for result in (table, as_json):
         assert result.returncode == 0
         assert "best-of-k-max-overcommit=lots: must be a whole number" in result.stderr

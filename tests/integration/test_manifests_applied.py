@@ -1,6 +1,7 @@
 """The shipped manifests on a real API server: who may do what, examples, columns, explanations."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 
 from sandberth.kube.names import API_VERSION, NAMESPACE, POLICY_CONFIGMAP
 from tests.integration.applying import Kubectl, a_sandbox, an_image_spec, eventually, settled
+from tests.integration.bed import OperatorProgram
 
 pytestmark = pytest.mark.integration
 
@@ -37,9 +39,10 @@ CONDITIONS = {
 
 
 @pytest.fixture
-def home(kubectl: Kubectl, namespace: str) -> str:
+def home(kubectl: Kubectl, namespace: str) -> Iterator[str]:
     """A namespace in which the policies are seen to act."""
-    return settled(kubectl, namespace)
+    yield settled(kubectl, namespace)
+    kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.fixture
@@ -144,7 +147,10 @@ def test_example_applies(kubectl: Kubectl, home: str, example: Path) -> None:
 
 
 def test_manifests_applied_again_change_nothing(kubectl: Kubectl, home: str) -> None:
-    result = kubectl("apply", "-k", str(ROOT / "manifests/overlays/local"))
+    manifests = str(ROOT / "manifests/overlays/local")
+    kubectl("apply", "-k", manifests)
+
+    result = kubectl("apply", "-k", manifests)
 
     assert [line for line in result.stdout.splitlines() if not line.endswith("unchanged")] == []
 
@@ -165,33 +171,20 @@ def test_defaults_stand_in_the_stored_object(kubectl: Kubectl, home: str) -> Non
     assert stored["lifetime"] == {"startDeadlineSeconds": 600}
 
 
-def test_columns_read_well(kubectl: Kubectl, home: str) -> None:
+def test_columns_read_well(kubectl: Kubectl, home: str, operator: OperatorProgram) -> None:
     kubectl("create", "-f", "-", input=a_sandbox(home, an_image_spec()))
-    moment = "2030-01-01T00:00:00Z"
-    conditions = [
-        {"type": "Placed", "status": "True", "reason": "Placed", "lastTransitionTime": moment},
-        {"type": "Ready", "status": "True", "reason": "PodReady", "lastTransitionTime": moment},
-    ]
-    status = {
-        "phase": "Running",
-        "nodeName": "node-1",
-        "podIP": "10.0.0.1",
-        "conditions": conditions,
-        "resources": {"cpu": "1", "memory": "1Gi"},
-        "placement": {"score": 0.25},
-    }
-    kubectl(
-        *("-n", home, "patch", "sandboxes.sandberth.dev", "box", "--type", "merge", "--subresource", "status"),
-        *("-p", json.dumps({"status": status})),
-    )
+    kubectl("-n", home, "wait", "--for=condition=Ready", "sandboxes.sandberth.dev/box", "--timeout=20s")
 
     header, row = kubectl("-n", home, "get", "sandboxes.sandberth.dev", "-o", "wide").stdout.splitlines()
 
     assert header.split() == [
         *("NAME", "PHASE", "NODE", "READY", "CPU", "MEMORY", "AGE", "REASON", "POD", "IP", "SCORE")
     ]
-    assert row.split()[:6] == ["box", "Running", "node-1", "True", "1", "1Gi"]
-    assert row.split()[7:] == ["PodReady", "10.0.0.1", "0.25"]
+    name, phase, node, ready, cpu, memory, _, reason, address, score = row.split()
+    assert (name, phase, ready, cpu, memory, reason) == ("box", "Running", "True", "1", "1Gi", "PodReady")
+    assert node.startswith("node-")
+    assert address.count(".") == 3
+    assert float(score) > 0
 
 
 def test_kubectl_explain_describes_the_size(kubectl: Kubectl, home: str) -> None:
