@@ -48,7 +48,7 @@ check: venv ## lint, formatting, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: venv ## mend formatting and what lint can mend by itself
+format: venv ## fix formatting and what lint can fix by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

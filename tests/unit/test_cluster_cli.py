@@ -41,8 +41,8 @@ def test_bad_usage_is_exit_code_2(cli: CliRunner, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["up", "--provider", "kind"], "error: --provider kind is not built yet; use --provider local\n"),
-        (["env", "--name", "x"], "error: there is no bed x; start it with: sandberth cluster up --name x\n"),
+        (["up", "--provider", "kind"], "sandberth: --provider kind is not built yet; use --provider local\n"),
+        (["env", "--name", "x"], "sandberth: there is no bed x; start it with: sandberth cluster up --name x\n"),
     ],
 )
 def test_a_failure_is_one_line_on_stderr_and_exit_code_1(cli: CliRunner, arguments: list[str], message: str) -> None:

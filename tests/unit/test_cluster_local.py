@@ -35,17 +35,17 @@ def evaluate(lines: list[str], path: str) -> tuple[str, str]:
 def test_a_shell_reads_back_the_environment_exactly(cache: Path) -> None:
     bed = LocalCluster("default")
 
-    kubeconfig, path = evaluate(bed.environment("/usr/bin:/bin"), "/usr/bin:/bin")
+    kubeconfig, path = evaluate(bed.environment("/usr/bin:/bin", Path("/opt/a b/bin")), "/usr/bin:/bin")
 
     assert kubeconfig == f"{cache}/sandberth/clusters/default/kubeconfig"
-    assert path == f"{cache}/sandberth/clusters/default/bin:/usr/bin:/bin"
+    assert path == f"{cache}/sandberth/clusters/default/bin:/usr/bin:/bin:/opt/a b/bin"
 
 
 def test_evaluating_the_environment_twice_adds_to_the_path_once(cache: Path) -> None:
     bed = LocalCluster("default")
-    _, once = evaluate(bed.environment("/usr/bin:/bin"), "/usr/bin:/bin")
+    _, once = evaluate(bed.environment("/usr/bin:/bin", Path("/opt/bin")), "/usr/bin:/bin")
 
-    _, twice = evaluate(bed.environment(once), once)
+    _, twice = evaluate(bed.environment(once, Path("/opt/bin")), once)
 
     assert twice == once
 

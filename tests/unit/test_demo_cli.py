@@ -50,7 +50,7 @@ def test_a_good_run_prints_each_setting_and_saves_numbers_and_picture(told: list
 def test_a_run_that_shows_no_herd_says_so_and_exits_with_1(told: list[Parameters], tmp_path: Path) -> None:
     code, _, errors = run("--output-dir", str(tmp_path), "--seed", "13", "--count", "200", "--rate", "8")
 
-    assert (code, errors) == (1, "error: off: no herd\n")
+    assert (code, errors) == (1, "sandberth: off: no herd\n")
     assert (tmp_path / "demo.json").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_starts(told: list[
     code, _, errors = run("--output-dir", str(tmp_path / "file" / "below"))
 
     assert code == 1
-    assert errors.startswith("error: --output-dir: ")
+    assert errors.startswith("sandberth: --output-dir: ")
     assert told == []
 
 

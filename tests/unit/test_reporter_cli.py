@@ -48,7 +48,7 @@ def test_the_kubelet_source_says_when_it_comes() -> None:
     result = run("reporter", "--source", "kubelet")
 
     assert result.returncode == 1
-    assert result.stderr == "sandberth: --source kubelet comes with the kind release; use --source api\n"
+    assert result.stderr == "sandberth: --source kubelet comes with a later release; use --source api\n"
 
 
 def test_a_wrong_interval_is_wrong_usage() -> None:

@@ -6,18 +6,23 @@ The bed itself is imported inside the commands, so that `--help` stays quick.
 import json
 import os
 import re
+from dataclasses import asdict
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sandberth.cli.outcome import interruptible, one_line_errors
+from sandberth.cli.outcome import command_folder, interruptible, one_line_errors, this_command
 from sandberth.cli.reporter import duration_seconds
 from sandberth.reporter.settings import UsageSource
 
+if TYPE_CHECKING:
+    from sandberth.cluster.local import LocalCluster
+    from sandberth.cluster.state import BedOptions
+
 app = typer.Typer(
     name="cluster",
-    help="Start and stop a Kubernetes control plane on this machine, to try Sandberth on.",
+    help="Start and stop a bed: a local Kubernetes cluster without containers, to try Sandberth on.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -64,16 +69,18 @@ def _memory(value: str) -> str:
 
 Name = Annotated[str, typer.Option(help="The bed; several can be up at once.", callback=_bed_name)]
 ProviderOption = Annotated[
-    Provider, typer.Option(help="local: nodes and kubelets are played by kwok. kind: real kubelets in Docker.")
+    Provider,
+    typer.Option(help="local: nodes and kubelets are played by kwok. kind (real kubelets): with a later release."),
 ]
 
 
 @app.command()
 def up(
+    context: typer.Context,
     *,
     name: Name = "default",
     provider: ProviderOption = Provider.LOCAL,
-    nodes: Annotated[int, typer.Option(min=0, help="How many nodes (kind: workers).")] = 3,
+    nodes: Annotated[int, typer.Option(min=0, help="How many nodes.")] = 3,
     scheduler: Annotated[bool, typer.Option(help="Also start kube-scheduler.")] = False,
     node_cpu: Annotated[str, typer.Option(help="CPUs of each node.", callback=_cpu)] = "192",
     node_memory: Annotated[str, typer.Option(help="Memory of each node.", callback=_memory)] = "512Gi",
@@ -104,19 +111,14 @@ def up(
         from sandberth.cluster import services  # noqa: PLC0415
         from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
         from sandberth.cluster.progress import progress_for_stderr  # noqa: PLC0415
+        from sandberth.cluster.state import BedOptions  # noqa: PLC0415
 
         progress = progress_for_stderr()
         was_up = LocalCluster(name).healthy()
-        bed = LocalCluster.up(
-            name,
-            nodes=nodes,
-            node_cpu=node_cpu,
-            node_memory=node_memory,
-            node_pods=node_pods,
-            scheduler=scheduler,
-            audit=audit,
-            progress=progress,
-        )
+        asked = BedOptions(nodes, node_cpu, node_memory, node_pods, scheduler, audit)
+        if was_up:
+            asked = _as_it_is(LocalCluster(name), asked, context)
+        bed = LocalCluster.up(name, **asdict(asked), progress=progress)
         if operator:
             try:
                 services.start_all(bed, interval=interval, usage=usage.value, progress=progress)
@@ -127,11 +129,30 @@ def up(
         sandberth_runs = bool(services.running(bed))
     selector = "" if name == "default" else f" --name {name}"
     typer.echo(f"bed {name} is up at {bed.server}")
-    typer.echo(f'point your shell at it:  eval "$(sandberth cluster env{selector})"')
+    typer.echo(f'point your shell at it:  eval "$({this_command()} cluster env{selector})"')
     if sandberth_runs:
         typer.echo("look at it:              kubectl get nodecapacities,sandboxes -A -o wide")
     typer.echo(f"logs:                    {bed.directory / 'logs'}")
-    typer.echo(f"stop it:                 sandberth cluster down{selector}")
+    typer.echo(f"stop it:                 {this_command()} cluster down{selector}")
+
+
+def _as_it_is(bed: "LocalCluster", asked: "BedOptions", context: typer.Context) -> "BedOptions":
+    """Return the options of a bed that is up. Raises ClusterError where one that was typed differs."""
+    from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
+
+    def is_typed(option: str) -> bool:
+        source = context.get_parameter_source(option)
+        return source is not None and source.name != "DEFAULT"
+
+    wanted, present = asdict(asked), asdict(bed.options)
+    different = [
+        f"--{option.replace('_', '-')} is {value}, not {wanted[option]}"
+        for option, value in present.items()
+        if value != wanted[option] and is_typed(option)
+    ]
+    if different:
+        raise ClusterError(f"bed {bed.name} is up: {'; '.join(different)}; take it down first to change that")
+    return bed.options
 
 
 @app.command()
@@ -204,7 +225,7 @@ def env(name: Name = "default", provider: ProviderOption = Provider.LOCAL) -> No
         bed = LocalCluster.find(name)
         if bed is None:
             raise ClusterError(f"there is no bed {name}; start it with: sandberth cluster up --name {name}")
-        lines = bed.environment(os.environ.get("PATH", ""))
+        lines = bed.environment(os.environ.get("PATH", ""), command_folder())
     typer.echo("\n".join(lines))
 
 
@@ -233,5 +254,5 @@ def _status_text(report: dict[str, Any]) -> str:
         lines.append(f"{program['name']:<26}{pid:<10}{memory:<10}{program['log']}")
     if not all(program["running"] for program in report["programs"]):
         selector = "" if report["name"] == "default" else f" --name {report['name']}"
-        lines += ["", f"start what is stopped with: sandberth cluster up{selector}"]
+        lines += ["", f"start what is stopped with: {this_command()} cluster up{selector}"]
     return "\n".join(lines)

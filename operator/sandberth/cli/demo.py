@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandberth.cli.outcome import interruptible, one_line_errors
+from sandberth.cli.outcome import interruptible, one_line_errors, this_command
 from sandberth.cli.reporter import duration_seconds
 from sandberth.demo.parameters import SETTINGS, Parameters
 
@@ -75,7 +75,7 @@ def run_demo(
     if keep:
         _print_how_to_look(parameters.bed)
     for line in wrong:
-        typer.echo(f"error: {line}", err=True)
+        typer.echo(f"sandberth: {line}", err=True)
     if wrong:
         _print_pace(parameters, outcomes)
         raise typer.Exit(1)
@@ -148,8 +148,8 @@ def _print_pace(parameters: Parameters, outcomes: "list[Outcome]") -> None:
 
 
 def _print_how_to_look(name: str) -> None:
-    typer.echo(f'\nthe bed is up; point your shell at it:  eval "$(sandberth cluster env --name {name})"')
+    typer.echo(f'\nthe bed is up; point your shell at it:  eval "$({this_command()} cluster env --name {name})"')
     typer.echo("  kubectl get nodecapacities -o wide")
     typer.echo("  kubectl -n demo get sandboxes -o wide | head")
     typer.echo("  kubectl -n demo describe sandbox sandbox-00000   # why it is where it is")
-    typer.echo(f"stop it:  sandberth cluster down --name {name}")
+    typer.echo(f"stop it:  {this_command()} cluster down --name {name}")

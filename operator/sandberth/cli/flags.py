@@ -8,6 +8,8 @@ import typer
 
 from sandberth.kube import names
 
+_NARROW = 110
+
 
 class Output(StrEnum):
     """The forms of an answer."""
@@ -50,12 +52,14 @@ def show_flags(
         typer.echo(json.dumps(values, indent=2))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("FLAG", "VALUE", "DEFAULT", "MEANING"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("FLAG", "VALUE", "DEFAULT"):
+        table.add_column(heading, no_wrap=True, overflow="ignore")  # a key must stay whole to be copied
+    table.add_column("MEANING", overflow="fold", min_width=20)
     for field in Flags.model_fields.values():
         key = field.alias or ""
         table.add_row(key, values[key] or "(last good)", defaults[key], field.description)
-    Console().print(table)
+    console = Console()
+    console.print(table, soft_wrap=console.width < _NARROW)
 
 
 async def _data(kubeconfig: Path | None, namespace: str) -> dict[str, str] | None:

@@ -40,7 +40,10 @@ def run_reporter(
     *,
     source: Annotated[
         Source,
-        typer.Option(envvar="SANDBERTH_SOURCE", help="api: one process for all nodes; kubelet: one for each node."),
+        typer.Option(
+            envvar="SANDBERTH_SOURCE",
+            help="api: one process for all nodes; kubelet (one for each node): with a later release.",
+        ),
     ] = Source.API,
     interval: Annotated[
         str, typer.Option(envvar="SANDBERTH_INTERVAL", help="Time between two reports: 20s, 500ms, 1m.")
@@ -73,7 +76,7 @@ def run_reporter(
     """
     seconds = duration_seconds(interval)
     if source is Source.KUBELET:
-        raise SandberthError("--source kubelet comes with the kind release; use --source api")
+        raise SandberthError("--source kubelet comes with a later release; use --source api")
     from sandberth.reporter.process import run_process  # noqa: PLC0415 - aiohttp takes its time to import
 
     settings = ReporterSettings(interval_seconds=seconds, usage=usage, phase=phase)

@@ -177,12 +177,19 @@ class LocalCluster:
         """Return a connection as the administrator, to be closed by `with`."""
         return RunningPrograms(self._folder, self._known_state()).api()
 
-    def environment(self, path: str) -> list[str]:
-        """Return the shell lines that point kubectl at this bed; `path` is the present PATH."""
+    def environment(self, path: str, commands: Path) -> list[str]:
+        """Return the shell lines that point kubectl at this bed; `path` is the present PATH.
+
+        The bed's kubectl comes first on PATH. The folder `commands`, where `sandberth` is, comes last: it may hold a
+        whole Python, which is not to take over.
+        """
         lines = [f"export KUBECONFIG={shlex.quote(str(self.kubeconfig))}"]
-        own = str(self.kubectl.parent)
-        if path.split(":", 1)[0] != own:
-            lines.append(f'export PATH={shlex.quote(own)}:"$PATH"')
+        present = path.split(":")
+        if present[0] != str(self.kubectl.parent):
+            lines.append(f'export PATH={shlex.quote(str(self.kubectl.parent))}:"$PATH"')
+        if str(commands) not in present:
+            lines.append(f'export PATH="$PATH":{shlex.quote(str(commands))}')
+        lines.append("hash -r")
         return lines
 
     # How a bed comes to be.

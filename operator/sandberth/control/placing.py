@@ -71,10 +71,13 @@ class Placer:
             self.waiting.placed(work.uid)
             return await self.send(work)
         self.waiting.add(work.uid, (verdict.ask, excluded))
+        message = statuses.no_node_message(decision, len(self._state.fleet.nodes), verdict.ask.preferred_node)
+        if excluded and track.last_node_refusal:
+            message += f"; the last was {track.last_node_refusal}"
         await self._writer.write_waiting(
             work,
             PlacedReason.NODES_REFUSED if excluded else PlacedReason.NO_ELIGIBLE_NODE,
-            statuses.no_node_message(decision, len(self._state.fleet.nodes), verdict.ask.preferred_node),
+            message,
             record=statuses.decision_record(
                 decision, work.stored_attempt, self._state.flags.parameters, SAMPLER, work.now
             ),

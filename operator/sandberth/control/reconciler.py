@@ -209,7 +209,7 @@ class Reconciler:
             message = f"{MAX_FAILED_STARTS} Pods failed before they ran; the last on {pod.node_name}: {why}"
             await self._finish(work, Phase.FAILED, FinishedReason.FAILED, message, pod=pod)
         else:
-            message = f"refused by {pod.node_name}: {why}"
+            message = work.track.last_node_refusal = f"refused by {pod.node_name}: {why}"
             await self._writer.write_attempt_ended(work, number, PlacedReason.NODES_REFUSED, message)
 
     def _count_refusal(self, work: Work, pod: PodFacts, ending: Ending) -> int:

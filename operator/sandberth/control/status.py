@@ -270,7 +270,9 @@ def placed_message(decision: Decision, parameters: Parameters, ask: Ask, ignored
         parts = [f"{name} is the preferred node and has room"]
     else:
         count = len(decision.candidates)
-        parts = [f"{name} has the lowest load of {count} compared: score {chosen.score:.4f}, {parameters.view} view"]
+        tied = sum(candidate.score == chosen.score for candidate in decision.candidates)
+        how = "lowest load" if tied == 1 else f"lowest load (as {tied - 1} more, chosen by chance)"
+        parts = [f"{name} has the {how} of {count} compared: score {chosen.score:.4f}, {parameters.view} view"]
     if decision.preferred is False:
         why = decision.preferred_rejection or "there is no such node"
         parts.append(f"the preferred node {ask.preferred_node} was not eligible: {why}")

@@ -45,6 +45,7 @@ class Track:
     retry_at_s: float = 0.0
     excluded: dict[str, Exclusion] = field(default_factory=dict)  # Node UID -> until when
     node_refusals: int = 0
+    last_node_refusal: str = ""  # what the last node that refused said
     counted_pod: str | None = None  # UID of the last Pod that was counted as refused or failed
     failed_starts: int = 0  # Pods that failed before running for a cause of their own
     lost_attempt: int = 0  # the number of the last attempt that was counted as lost
