@@ -51,7 +51,10 @@ def report_of(history: str, report: ReportModel) -> Report:
 
 
 def _resources(amounts: Amounts) -> Resources:
-    return Resources(cpu_millicores(amounts.cpu), whole_bytes(amounts.memory))
+    cpu, memory = cpu_millicores(amounts.cpu), whole_bytes(amounts.memory)
+    if cpu < 0 or memory < 0:
+        raise ValueError(f"an amount below zero: {amounts.cpu}, {amounts.memory}")
+    return Resources(cpu, memory)
 
 
 class Capacities:

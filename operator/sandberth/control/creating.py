@@ -105,7 +105,9 @@ class Creator:
             self._state.metrics.creates.labels(outcome.value).inc()
             return await self._after_error(uid, track, attempt, error, outcome)
         self._state.metrics.creates.labels(Outcome.CREATED.value).inc()
-        return self._created(track, attempt, convert_pod(answer))
+        pod = convert_pod(answer)
+        track.pod_made = (pod.uid, self._state.now_s())
+        return self._created(track, attempt, pod)
 
     async def _after_error(
         self, uid: str, track: Track, attempt: Attempt, error: SandberthError, outcome: Outcome
@@ -178,7 +180,7 @@ def holding_of(pod: PodFacts) -> PodHolding:
         pod_uid=pod.uid,
         attempt_id=pod.attempt_id,
         node_name=pod.node_name,
-        nominal=pod.nominal if own else pod.requests.size,
+        nominal=pod.nominal,  # also of a Sandbox's Pod that lost its label: it is the requests where no Sandbox owns it
         requests=pod.requests,
         starting=own and pod.phase == "Pending",
     )

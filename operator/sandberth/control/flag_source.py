@@ -13,6 +13,7 @@ from sandberth.kube import names
 
 LOG = logging.getLogger(__name__)
 _VALUE_LIMIT = 200
+_UNKNOWN_SHOWN = 5
 
 
 class FlagSource:
@@ -21,7 +22,7 @@ class FlagSource:
     def __init__(self, state: State, changed: Callable[[], None]) -> None:
         self._state = state
         self._changed = changed
-        self._version = 0
+        self.version = 0  # the newest resourceVersion that was taken in
         self._told: frozenset[tuple[str, str]] = frozenset()
         self._pending: list[dict[str, Any]] = []
         self.is_read = False
@@ -34,9 +35,9 @@ class FlagSource:
             if metadata["name"] != names.FLAGS_CONFIGMAP or metadata["namespace"] != self._state.settings.namespace:
                 return
             version = int(metadata["resourceVersion"])
-            if version <= self._version:
+            if version <= self.version:
                 return
-            self._version = version
+            self.version = version
         reading = read(None if body is None else body.get("data") or {}, self._state.flags)
         self.is_read = True
         self._tell(body, reading)
@@ -50,7 +51,7 @@ class FlagSource:
         """The ConfigMap is gone: every key returns to its default."""
         metadata = body["metadata"]
         if metadata["name"] == names.FLAGS_CONFIGMAP and metadata["namespace"] == self._state.settings.namespace:
-            self._version = max(self._version, int(metadata["resourceVersion"]))
+            self.version = max(self.version, int(metadata["resourceVersion"]))
             self.observe(None)
 
     async def post_events(self) -> None:
@@ -68,10 +69,11 @@ class FlagSource:
             ("InvalidFlag", p.key, f"{p.key}={_short(p.value)}: {p.message}; it stays at {in_force[p.key]}")
             for p in reading.problems
         ]
-        complaints += [
-            ("UnknownFlag", key, f"{_short(key)} is no flag that Sandberth knows; nothing reads it")
-            for key in reading.unknown
-        ]
+        if reading.unknown:
+            shown = ", ".join(_short(key) for key in reading.unknown[:_UNKNOWN_SHOWN])
+            more = len(reading.unknown) - _UNKNOWN_SHOWN
+            text = f"{shown} and {more} more" if more > 0 else shown
+            complaints.append(("UnknownFlag", "", f"no flag that Sandberth knows, and nothing reads it: {text}"))
         complaints += [
             ("FlagReturnedToDefault", key, f"{key} is not set any more and is back at {reading.flags.by_key()[key]}")
             for key in reading.returned

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import orjson
 
 from sandberth.control.flag_source import FlagSource
 from sandberth.control.state import State
 from sandberth.core.errors import SandberthError
 from sandberth.kube import names
+from sandberth.kube.client import decoded
 from sandberth.kube.errors import ApiError
 from sandberth.kube.paths import capacity_path, configmap_path, node_path, sandbox_path
 from sandberth.kube.store import Key, Store
@@ -101,6 +101,10 @@ class Healing:
         interval = self._state.settings.healing_interval_seconds
         while True:
             await asyncio.sleep(interval * self._state.rng.uniform(0.9, 1.1))
+            try:
+                await self._read_flags()  # kopf tells of no ConfigMap that vanished while its watch was broken
+            except SandberthError as error:
+                LOG.info("The flags were not read again: %s", error)
             for stream in self._streams:
                 try:
                     missed = await self._look(stream)
@@ -133,7 +137,7 @@ class Healing:
         params: dict[str, str | int] = {"limit": _PAGE}
         while True:
             try:
-                page = orjson.loads(await self._state.api.client.list(stream.path, params))
+                page = decoded(await self._state.api.client.list(stream.path, params))
             except ApiError as error:
                 if error.not_found:
                     raise SandberthError(f"{stream.path} is not served: are the CRDs installed?") from error
@@ -184,5 +188,7 @@ class Healing:
         return different
 
     async def _read_flags(self) -> None:
-        path = configmap_path(self._state.settings.namespace, names.FLAGS_CONFIGMAP)
-        self._flags.observe(await self._state.api.get(path))
+        version = self._flags.version
+        body = await self._state.api.get(configmap_path(self._state.settings.namespace, names.FLAGS_CONFIGMAP))
+        if body is not None or self._flags.version == version:  # else it was made while we asked
+            self._flags.observe(body)

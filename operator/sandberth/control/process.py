@@ -19,6 +19,9 @@ from sandberth.kube.kubeconfig import cluster_access
 
 LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
+# The API server stores templates nested up to 10,000 levels, and kopf reads every Sandbox of a stream or none: one such
+# object must not end the stream. (The JSON parser of the standard library needs 3 MB of stack for that.)
+_RECURSION_LIMIT = 50_000
 
 
 class JsonFormatter(logging.Formatter):
@@ -49,6 +52,7 @@ def set_up_logging(*, json_logs: bool) -> None:
 
 def run_process(settings: Settings, *, json_logs: bool = False) -> None:
     """Run an operator until SIGTERM or SIGINT; exit code 1 where a part of it failed."""
+    sys.setrecursionlimit(_RECURSION_LIMIT)
     set_up_logging(json_logs=json_logs)
     sys.exit(uvloop.run(_run(settings)))
 

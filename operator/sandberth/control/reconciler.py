@@ -24,7 +24,7 @@ from sandberth.control.work import Work, attempt_number
 from sandberth.control.writing import StatusWriter
 from sandberth.core.errors import SandberthError
 from sandberth.kube.errors import ApiError
-from sandberth.kube.names import FinishedReason, Phase, PlacedReason
+from sandberth.kube.names import FinishedReason, Phase, PlacedReason, ReadyReason, SandboxCondition
 from sandberth.kube.objects import describe
 from sandberth.kube.pods import PodFacts
 
@@ -75,7 +75,9 @@ class Reconciler:
         try:
             sandbox = seen.parse()
         except ValidationError as error:
-            LOG.warning("Sandbox %s/%s cannot be read: %s", seen.namespace, seen.name, describe(error))
+            problem = seen.problem or describe(error)
+            LOG.warning("Sandbox %s/%s cannot be read: %s", seen.namespace, seen.name, problem)
+            await self._writer.write_unreadable(seen, problem)
             return
         now_s, now = self._state.now_s(), statuses.utc(self._state.wall_s())
         work = Work(uid, seen, sandbox, self._state.track(uid), now_s, now)
@@ -177,7 +179,7 @@ class Reconciler:
         if pod.phase != "Pending" or pod.deleting or not pod.created_at:
             return False
         deadline = work.sandbox.spec.lifetime.start_deadline_seconds
-        left = statuses.moment(pod.created_at).timestamp() + deadline - self._state.wall_s()
+        left = deadline - self._age_seconds(work, pod)
         if left > 0:
             self.queue.add_after(work.uid, left)
             return False
@@ -186,6 +188,14 @@ class Reconciler:
             message += f": {pod.waiting_reason} {pod.waiting_message}".rstrip()
         await self._finish(work, Phase.FAILED, FinishedReason.START_DEADLINE_EXCEEDED, message, pod=pod)
         return True
+
+    def _age_seconds(self, work: Work, pod: PodFacts) -> float:
+        """Return the age of a Pod, by our own monotonic clock if we made it, else by the server's time of creation."""
+        track = work.track
+        if track.pod_made is None or track.pod_made[0] != pod.uid:
+            found_age = max(0.0, self._state.wall_s() - statuses.moment(pod.created_at).timestamp())
+            track.pod_made = (pod.uid, work.now_s - found_age)
+        return work.now_s - track.pod_made[1]
 
     async def _ended(self, work: Work, pod: PodFacts) -> None:
         """The Pod is terminal: the program's own end is final, everything else is made good."""
@@ -273,7 +283,17 @@ class Reconciler:
         await self._remover.remove(work, pod)
         ended = work.status.phase is not None and work.status.phase.is_terminal
         if not pod.terminal and not ended and work.status.phase is not Phase.TERMINATING:
-            await self._writer.write(work, work.status.model_copy(update={"phase": Phase.TERMINATING}))
+            status = work.status.model_copy(update={"phase": Phase.TERMINATING})
+            status = statuses.with_condition(
+                status,
+                SandboxCondition.READY,
+                False,
+                ReadyReason.POD_LOST,
+                "the Sandbox is being deleted, and its Pod with it",
+                generation=work.sandbox.generation,
+                now=work.now,
+            )
+            await self._writer.write(work, status)
 
     async def _gone(self, uid: str) -> None:
         """The Sandbox is gone: its create is followed to an answer, then its Pod goes by UID."""
@@ -300,4 +320,9 @@ class Reconciler:
 
 def _is_outdated(work: Work, pod: PodFacts) -> bool:
     """Return whether the spec was corrected after this Pod was made and before Placed was written."""
-    return work.status.node_name is None and pod.generation is not None and pod.generation != work.sandbox.generation
+    return (
+        work.status.node_name is None
+        and work.stored_attempt < attempt_number(pod)  # else Placed was written, and somebody cleared the node's name
+        and pod.generation is not None
+        and pod.generation != work.sandbox.generation
+    )

@@ -34,6 +34,7 @@ class SandboxSeen:
     name: str
     resource_version: int
     content: bytes
+    problem: str = ""  # why the spec is left out of the content
 
     def parse(self) -> Sandbox:
         """Return the model. Raises pydantic's ValidationError for a Sandbox that an older schema let in."""
@@ -52,13 +53,14 @@ def sandbox_seen(body: Mapping[str, Any]) -> SandboxSeen:
     if annotations and _LAST_APPLIED in annotations:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
     kept = {"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}
-    return SandboxSeen(
-        metadata["uid"],
-        metadata["namespace"],
-        metadata["name"],
-        int(metadata["resourceVersion"]),
-        orjson.dumps(kept),
-    )
+    problem = ""
+    try:
+        content = orjson.dumps(kept)
+    except (TypeError, RecursionError):
+        problem = "spec: nested too deeply, or a number too large: nothing that a Pod can hold"
+        content = orjson.dumps({"metadata": metadata, "spec": {}, "status": kept["status"]})
+    version = int(metadata["resourceVersion"])
+    return SandboxSeen(metadata["uid"], metadata["namespace"], metadata["name"], version, content, problem)
 
 
 def _capacity_key(capacity: NodeCapacity) -> Key:

@@ -53,5 +53,6 @@ class Track:
     lost_at_s: float = 0.0
     next_attempt_at_s: float = 0.0  # not before this moment is a lost Pod replaced
     ask: tuple[int, Ask] | None = None  # (generation, what it asks for)
+    pod_made: tuple[str, float] | None = None  # UID of the Pod, and when it was made by our own clock
     delete_sent: str | None = None  # UID of the Pod whose delete was answered
     pending_written_s: float = 0.0

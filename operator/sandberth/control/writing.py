@@ -1,13 +1,17 @@
 """Writing a Sandbox's status: what differs, to the very version that was looked at, and not too often."""
 
+import orjson
+
 from sandberth.control import status as statuses
 from sandberth.control.queue import WorkQueue
 from sandberth.control.reading import Reader
 from sandberth.control.state import State
+from sandberth.control.streams import SandboxSeen
 from sandberth.control.work import Work, attempt_number
 from sandberth.core.fit import Ask
 from sandberth.kube.errors import ApiError
 from sandberth.kube.names import FinishedReason, Phase, PlacedReason, SandboxCondition
+from sandberth.kube.objects import Condition
 from sandberth.kube.pods import PodFacts
 from sandberth.kube.sandbox import Decision, SandboxStatus
 
@@ -90,6 +94,32 @@ class StatusWriter:
         )
         await self.write(work, final)
         self._queue.add(work.uid)  # the end being stored, what follows from it is due
+
+    async def write_unreadable(self, seen: SandboxSeen, why: str) -> None:
+        """Tell of a Sandbox that no model can hold; one that has a status keeps what it says but for Placed."""
+        document = orjson.loads(seen.content)
+        status, generation = document["status"], document["metadata"].get("generation", 0)
+        message = statuses.shortened(f"the Sandbox cannot be read: {why}")
+        others = [item for item in status.get("conditions") or () if item["type"] != SandboxCondition.PLACED]
+        old = [item for item in status.get("conditions") or () if item["type"] == SandboxCondition.PLACED]
+        if old and (old[0].get("message"), old[0].get("observedGeneration")) == (message, generation):
+            return
+        condition = Condition(
+            type=SandboxCondition.PLACED,
+            status="True" if status.get("nodeName") else "False",
+            reason=PlacedReason.INVALID_POD,
+            message=message,
+            last_transition_time=statuses.utc(self._state.wall_s()),
+            observed_generation=generation,
+        )
+        patch = {"conditions": [condition.to_api(), *others], "observedGeneration": generation}
+        if not status.get("phase"):
+            patch["phase"] = Phase.PENDING
+        answer = await self._state.api.patch_sandbox_status(
+            seen.namespace, seen.name, {"status": patch}, seen.resource_version
+        )
+        with self._state.quietly(seen.uid):
+            self._state.streams.observe_sandbox(answer)
 
     def _waiting(
         self,

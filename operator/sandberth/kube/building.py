@@ -156,7 +156,10 @@ def _image_pod_spec(spec: SandboxSpec) -> dict[str, Any]:
 
 def _template_pod_spec(template: Mapping[str, Any]) -> dict[str, Any]:
     pod_spec = dict(template)
-    pod_spec.setdefault("restartPolicy", "Never")
+    if pod_spec.get("restartPolicy") is None:  # null is absent, here and below: the server would fill it in
+        pod_spec["restartPolicy"] = "Never"
+    if _is_windows(pod_spec):
+        return _secured(pod_spec)  # seccomp, capabilities and escalation are refused there
     for key in ("containers", "initContainers"):
         containers = pod_spec.get(key)
         if isinstance(containers, list):
@@ -165,10 +168,11 @@ def _template_pod_spec(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _secured(pod_spec: dict[str, Any]) -> dict[str, Any]:
-    pod_spec.setdefault("automountServiceAccountToken", False)
+    if pod_spec.get("automountServiceAccountToken") is None:
+        pod_spec["automountServiceAccountToken"] = False
     context = pod_spec.get("securityContext") or {}
     if isinstance(context, Mapping) and not _is_windows(pod_spec):
-        pod_spec["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}, **context}
+        pod_spec["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}, **_given(context)}
     return pod_spec
 
 
@@ -184,16 +188,20 @@ def _secured_container(container: Any) -> Any:
 def _restricted(context: Mapping[str, Any]) -> dict[str, Any]:
     if context.get("privileged"):
         return dict(context)
-    secured = dict(context)
+    secured = _given(context)
     capabilities = secured.get("capabilities") or {}
     added: set[str] = set()
     if isinstance(capabilities, Mapping):
-        secured["capabilities"] = {"drop": ["ALL"], **capabilities}
+        secured["capabilities"] = {"drop": ["ALL"], **_given(capabilities)}
         given = capabilities.get("add")
         added = {str(name) for name in given} if isinstance(given, list) else set()
     if not added & _ESCALATING_CAPABILITIES:  # the API server refuses these without escalation
         secured.setdefault("allowPrivilegeEscalation", False)
     return secured
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _is_windows(pod_spec: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ because a request answered with 401 was not executed, and what aiohttp does by i
 once (never a POST or PATCH) when a connection kept alive turns out to be closed.
 """
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -49,6 +50,14 @@ def path_of(
         if subresource:
             parts.append(subresource)
     return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def decoded(content: bytes) -> Any:
+    """Return what a JSON text says. Raises ValueError for what is none, RecursionError for too many levels."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return json.loads(content)  # it takes what orjson does not: more than 1,024 levels
 
 
 class Client:
@@ -135,8 +144,8 @@ class Client:
         if raw:
             return content
         try:
-            document: dict[str, Any] = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
+            document: dict[str, Any] = decoded(content)
+        except (ValueError, RecursionError) as error:
             raise Unreachable(method, path, error) from error
         return document
 

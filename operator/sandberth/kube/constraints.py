@@ -1,5 +1,6 @@
 """What a pod spec demands of a node, read from its JSON form into the core's terms."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,6 +9,12 @@ import msgspec
 from sandberth.core.constraints import Constraints, Requirement, Term, Toleration
 from sandberth.kube.pods import PodSpecError
 
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def _is_integer(values: tuple[str, ...]) -> bool:
+    return len(values) == 1 and re.fullmatch(r"[+-]?[0-9]{1,19}", values[0]) is not None
+
 
 class _Requirement(msgspec.Struct):
     key: str
@@ -15,7 +22,14 @@ class _Requirement(msgspec.Struct):
     values: list[str] | None = None
 
     def to_core(self) -> Requirement:
-        return Requirement(self.key, self.operator, tuple(self.values or ()))
+        values = tuple(self.values or ())
+        wrong = self.operator not in _OPERATORS or (self.operator in {"Gt", "Lt"} and not _is_integer(values))
+        if wrong:
+            raise PodSpecError(
+                f"podTemplate.spec.affinity: {self.key} {self.operator} {', '.join(values)}: the operators are "
+                f"{', '.join(_OPERATORS)}, and Gt and Lt take one whole number"
+            )
+        return Requirement(self.key, self.operator, values)
 
 
 class _Term(msgspec.Struct):

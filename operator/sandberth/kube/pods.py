@@ -30,6 +30,8 @@ from sandberth.kube.podmodel import (
 )
 
 _NOTHING: Final[Amounts] = MappingProxyType({})
+_MOST_CPU: Final = 100_000_000  # millicores; as the schema bounds a Sandbox's size
+_MOST_MEMORY: Final = 2**50
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 _UNREMARKABLE: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -158,20 +160,20 @@ def _controlling_sandbox(references: Iterable[OwnerReference] | None, name: str)
 
 def _nominal(annotations: Mapping[str, str], requested: Resources) -> Resources:
     return Resources(
-        _amount(cpu_millicores, annotations.get(names.NOMINAL_CPU_ANNOTATION), requested.cpu_millicores),
-        _amount(whole_bytes, annotations.get(names.NOMINAL_MEMORY_ANNOTATION), requested.memory_bytes),
+        _amount(cpu_millicores, annotations.get(names.NOMINAL_CPU_ANNOTATION), _MOST_CPU, requested.cpu_millicores),
+        _amount(whole_bytes, annotations.get(names.NOMINAL_MEMORY_ANNOTATION), _MOST_MEMORY, requested.memory_bytes),
     )
 
 
-def _amount(parse: Callable[[str], int], text: str | None, otherwise: int) -> int:
-    """Return what an annotation says; one that is absent, makes no sense or is negative says nothing."""
+def _amount(parse: Callable[[str], int], text: str | None, below: int, otherwise: int) -> int:
+    """Return what an annotation says; one that is absent or makes no sense as a Sandbox's size says nothing."""
     if text is None:
         return otherwise
     try:
         amount = parse(text)
     except QuantityError:
         return otherwise
-    return amount if amount >= 0 else otherwise
+    return amount if 0 <= amount < below else otherwise
 
 
 def _whole_number(text: str | None) -> int | None:
