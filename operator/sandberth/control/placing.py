@@ -2,7 +2,7 @@
 
 from sandberth.control import status as statuses
 from sandberth.control.backoff import pause_seconds
-from sandberth.control.creating import SAMPLER, Creator, NameTaken, Refused, Unanswered
+from sandberth.control.creating import Creator, NameTaken, Refused, Unanswered
 from sandberth.control.outcomes import refusal_reason
 from sandberth.control.queue import WorkQueue
 from sandberth.control.quota import QuotaLines
@@ -75,9 +75,7 @@ class Placer:
             work,
             PlacedReason.NODES_REFUSED if excluded else PlacedReason.NO_ELIGIBLE_NODE,
             statuses.no_node_message(decision, len(self._state.fleet.nodes), verdict.ask.preferred_node),
-            record=statuses.decision_record(
-                decision, work.stored_attempt, self._state.flags.parameters, SAMPLER, work.now
-            ),
+            record=statuses.decision_record(decision, work.stored_attempt, self._state.flags.parameters, work.now),
             ask=verdict.ask,
         )
         return None

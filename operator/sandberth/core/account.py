@@ -70,6 +70,7 @@ class Account:
     tombstones: OrderedDict[str, Tombstone] = field(default_factory=OrderedDict)
     report: Report | None = None
     report_seen_at_s: float = 0.0
+    accounted_at_report_cpu: int = 0  # what the last report's usage is the usage of, as the reconciled sum counts it
     retired_histories: set[str] = field(default_factory=set)
     sandboxes: int = 0
     starting: int = 0
@@ -127,11 +128,16 @@ class Account:
         """Every holding once, and what only the last complete report knows of."""
         return Resources(self.held_cpu + self.reported_only_cpu, self.held_memory + self.reported_only_memory)
 
-    def used_cpu(self, now_s: float) -> int:
-        """Return the reported CPU usage in millicores; 0 where none was reported or it is too old to count."""
-        if self.report is None or self.report.used is None:
+    def used_cpu(self, now_s: float, usage_fraction: float = 0.0) -> float:
+        """Return the reported CPU usage in millicores; 0 where none was reported or it is too old to count.
+
+        With a `usage_fraction` the usage is projected: what came since that report is taken to use this share of its
+        size, and what went no longer to do so. Never below 0.
+        """
+        if self.report is None or self.report.used is None or self.freshness(now_s) is not Freshness.FRESH:
             return 0
-        return self.report.used.cpu_millicores if self.freshness(now_s) is Freshness.FRESH else 0
+        since_report = self.held_cpu + self.reported_only_cpu - self.accounted_at_report_cpu
+        return max(0.0, self.report.used.cpu_millicores + usage_fraction * since_report)
 
     @property
     def zombies(self) -> int:

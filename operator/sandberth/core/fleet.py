@@ -6,15 +6,14 @@ is noticed when its node is drawn, so nothing runs by the clock.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from random import Random
 
 from sandberth.core.account import Account
 from sandberth.core.constraints import Rejection
 from sandberth.core.ledger import Ledger
 from sandberth.core.node import NodeFacts, NodeSettings
 from sandberth.core.report import Freshness, Report
+from sandberth.core.sampling import Pool
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +24,7 @@ class Node:
     account: Account
     settings: NodeSettings = field(default_factory=NodeSettings)
     fact_changes: int = 0
-    pool: "Pool | None" = None
+    pool: Pool | None = None
     position: int = 0
     barred: Rejection | None = None
 
@@ -37,43 +36,6 @@ class Node:
     def overcommit_percent(self, default: int) -> int:
         """Return R for this node in percent."""
         return self.settings.overcommit_percent or default
-
-
-class Pool:
-    """Nodes in no particular order, to be drawn without replacement; removal and insertion are O(1)."""
-
-    def __init__(self) -> None:
-        self._nodes: list[Node] = []
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def add(self, node: Node) -> None:
-        """Put a node in; it must be in no pool."""
-        node.pool, node.position = self, len(self._nodes)
-        self._nodes.append(node)
-
-    def remove(self, node: Node) -> None:
-        """Take a node out, the last one filling its place."""
-        last = self._nodes.pop()
-        if last is not node:
-            self._nodes[node.position] = last
-            last.position = node.position
-        node.pool = None
-
-    def draw(self, rng: Random) -> Iterator[Node]:
-        """Yield every node once in uniformly random order, at O(1) a node that is looked at.
-
-        A partial Fisher-Yates shuffle on the list itself: any order is as good as another to the next draw.
-        The pool must not change while a draw is under way.
-        """
-        nodes = self._nodes
-        for here in range(len(nodes)):
-            there = here + int(rng.random() * (len(nodes) - here))
-            chosen = nodes[there]
-            nodes[there], nodes[here] = nodes[here], chosen
-            nodes[there].position, chosen.position = there, here
-            yield chosen
 
 
 class Fleet:

@@ -19,6 +19,7 @@ from sandberth.core.account import Account, Holding
 from sandberth.core.errors import LedgerError
 from sandberth.core.report import Report
 from sandberth.core.resources import ZERO, Requests, Resources
+from sandberth.core.usage import UsageFraction
 
 ABSENCES_THAT_END_A_TOMBSTONE = 2
 LISTINGS_THAT_MAKE_A_ZOMBIE = 3
@@ -47,6 +48,7 @@ class Ledger:
         self._pods: dict[str, Holding] = {}  # Pod UID -> holding
         self._unseen: dict[str, Holding] = {}  # holding key -> created, but not yet shown by the Pod cache
         self._pods_version = 0
+        self._usage = UsageFraction()
 
     # --- reading ---
 
@@ -61,6 +63,11 @@ class Ledger:
     def attempt(self, attempt_id: str) -> Holding | None:
         """Return the room that an attempt of ours holds, or None."""
         return self._attempts.get(attempt_id)
+
+    @property
+    def usage_fraction(self) -> float:
+        """Return the share of its size that a sandbox uses on average, in [0, 1], as the reports have shown it."""
+        return self._usage.value
 
     # --- nodes ---
 
@@ -192,6 +199,8 @@ class Ledger:
         account.delta_cpu = account.delta_memory = 0
         if report.complete:
             self._apply_listing(account, report)
+        account.accounted_at_report_cpu = _accounted_at(report, account)
+        self._usage.learn(report)
         return True
 
     def _apply_listing(self, account: Account, report: Report) -> None:
@@ -345,3 +354,15 @@ class Ledger:
             reported = sum((size for size in account.reported_only.values()), ZERO)
             if reported != account.reconciled - account.held:
                 raise LedgerError(f"{account.node_name}: what only the report knows is summed wrongly")
+
+
+def _accounted_at(report: Report, account: Account) -> int:
+    """Return the reconciled CPU sum, in millicores, at the instant of the report that was just taken in.
+
+    Sandboxes come and go between the snapshot and its arrival: those that it lists count, others do not. A report that
+    lists only some stands for its arrival.
+    """
+    if not report.complete:
+        return account.reconciled.cpu_millicores
+    ours = sum(item.nominal.cpu_millicores for item in account.holdings.values() if item.attempt_id is not None)
+    return account.held_cpu - ours + sum(size.cpu_millicores for size in report.sandboxes.values())
