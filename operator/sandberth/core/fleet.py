@@ -6,14 +6,16 @@ is noticed when its node is drawn, so nothing runs by the clock.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sandberth.core.account import Account
 from sandberth.core.constraints import Rejection
 from sandberth.core.ledger import Ledger
 from sandberth.core.node import NodeFacts, NodeSettings
-from sandberth.core.report import Freshness, Report
+from sandberth.core.report import Report
 from sandberth.core.sampling import Pool
+
+_NO_SETTINGS = NodeSettings()
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +24,7 @@ class Node:
 
     facts: NodeFacts
     account: Account
-    settings: NodeSettings = field(default_factory=NodeSettings)
+    settings: NodeSettings = _NO_SETTINGS
     fact_changes: int = 0
     pool: Pool | None = None
     position: int = 0
@@ -99,7 +101,10 @@ class Fleet:
 
     def expired(self, node: Node, now_s: float) -> bool:
         """Return whether the node's report is too old to trust (or absent)."""
-        return node.account.freshness(now_s) in {Freshness.STALE, Freshness.NO_REPORT}
+        account = node.account
+        # Usage expires first. Where it has not, that one number is enough, and the score reads it anyway: at thousands
+        # of nodes the time of a decision is the time to fetch what it reads from memory.
+        return now_s > account.usage_counts_until_s and now_s > account.report_counts_until_s
 
     def demote(self, node: Node) -> None:
         """Move a node whose report grew old to the second choice."""

@@ -194,9 +194,7 @@ class Ledger:
                 account.retired_histories.add(last.history)
             elif report.version <= last.version:
                 return False
-        account.report = report
-        account.report_seen_at_s = now_s
-        account.delta_cpu = account.delta_memory = 0
+        account.take_report(report, now_s)
         if report.complete:
             self._apply_listing(account, report)
         account.accounted_at_report_cpu = _accounted_at(report, account)

@@ -3,7 +3,6 @@
 Source: E2B's placement (e2b-dev/infra, placement_best_of_K), with a fit check that no flag can switch off.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -99,7 +98,7 @@ def choose(
             candidates = _best([node], fleet, ask, parameters, now_s)
             second_choice = fleet.expired(node, now_s)
             return Decision(candidates[0], candidates, 1, second_choice=second_choice, preferred=True)
-    rejected: Counter[Rejection] = Counter({why: count for why, count in fleet.barred.items() if count})
+    rejected = {why: count for why, count in fleet.barred.items() if count}
     # Where all nodes are compared, how they are picked makes no difference.
     sampler = Sampler.UNIFORM if parameters.sample_size is None else parameters.sampler
     for pool in (fleet.fresh, fleet.second_choice):
@@ -109,7 +108,7 @@ def choose(
             if pool is fleet.fresh and fleet.expired(node, now_s):
                 outdated.append(node)
             elif (why := rejection(node, ask, excluded, parameters)) is not None:
-                rejected[why] += 1  # and the node does not use up one of the K
+                rejected[why] = rejected.get(why, 0) + 1  # and the node does not use up one of the K
             else:
                 nodes.append(node)
                 if len(nodes) == parameters.sample_size:
@@ -134,7 +133,7 @@ def rejection(node: Node, ask: Ask, excluded: frozenset[str], parameters: Parame
     """Return why `node` cannot take `ask` now, or None where it is eligible."""
     if node.barred is not None:
         return node.barred
-    if node.facts.uid in excluded:
+    if excluded and node.facts.uid in excluded:
         return Rejection.EXCLUDED
     if (why := ask.constraints.rejection(node.facts)) is not None:
         return why
@@ -154,30 +153,23 @@ def _best(nodes: list[Node], fleet: Fleet, ask: Ask, parameters: Parameters, now
     The order of `nodes` is random and the sort is stable, so the first of equal scores is a random one.
     """
     usage_fraction = fleet.ledger.usage_fraction if parameters.projected_usage else 0.0
-    scored = [
-        (
-            score(
-                ask.nominal.cpu_millicores,
-                node.account.accounted(parameters.view, now_s).cpu_millicores,
-                node.account.used_cpu(now_s, usage_fraction),
-                node.facts.allocatable.cpu_millicores,
-                alpha_percent=parameters.alpha_percent,
-                overcommit_percent=node.overcommit_percent(parameters.overcommit_percent),
-            ),
-            node,
+    scored: list[tuple[float, int, Node]] = []
+    for node in nodes:
+        account = node.account
+        accounted = account.accounted_cpu(parameters.view, now_s)
+        load = score(
+            ask.nominal.cpu_millicores,
+            accounted,
+            account.used_cpu(now_s, usage_fraction),
+            node.facts.allocatable.cpu_millicores,
+            alpha_percent=parameters.alpha_percent,
+            overcommit_percent=node.overcommit_percent(parameters.overcommit_percent),
         )
-        for node in nodes
-    ]
+        scored.append((load, accounted, node))
     scored.sort(key=itemgetter(0))
     return tuple(
-        Candidate(
-            node,
-            load,
-            node.account.accounted(parameters.view, now_s).cpu_millicores,
-            node.account.in_progress,
-            node.account.report_age_seconds(now_s),
-        )
-        for load, node in scored[:MAX_CANDIDATES]
+        Candidate(node, load, accounted, node.account.in_progress, node.account.report_age_seconds(now_s))
+        for load, accounted, node in scored[:MAX_CANDIDATES]
     )
 
 
