@@ -5,6 +5,7 @@ Only `sandberth.core.ledger` changes an account.
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -29,6 +30,8 @@ class View(StrEnum):
 class Holding:
     """Room held on one node by one attempt of ours, or by one Pod of somebody else (`attempt_id` None).
 
+    `reservation`: node name and sizes as they were reserved, while the create is open; `beside` keeps that room where a
+    Pod of the attempt showed up on another node, and `ended_pod_uid` is the one that was seen to end meanwhile.
     `answered`: the create's outcome is known, or the Pod was found by a list.
     `created_version`: the resourceVersion that the create's answer carried, while the Pod cache has not shown the Pod.
     """
@@ -41,6 +44,9 @@ class Holding:
     starting: bool
     answered: bool = True
     pod_uid: str | None = None
+    reservation: tuple[str, Resources, Requests] | None = None
+    ended_pod_uid: str | None = None
+    beside: "Holding | None" = None
     pod_seen: bool = False
     created_version: int = 0
     optimistically_removed: bool = False
@@ -68,6 +74,7 @@ class Account:
     node_name: str
     holdings: dict[str, Holding] = field(default_factory=dict)
     reported_only: dict[str, Resources] = field(default_factory=dict)
+    listed: Mapping[str, Resources] = field(default_factory=dict)  # by the last complete report
     tombstones: OrderedDict[str, Tombstone] = field(default_factory=OrderedDict)
     report: Report | None = None
     report_seen_at_s: float = 0.0
