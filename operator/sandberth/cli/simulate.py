@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandberth.cli.outcome import interruptible
 from sandberth.core.errors import SandberthError
 from sandberth.core.sampling import Sampler
 from sandberth.sim import options
@@ -219,7 +220,7 @@ def _simulate(
     settings = replace(SCENARIOS[scenario].settings(scenario), **changes)
     if settings.measure_after is not None and settings.measure_after > settings.duration:
         raise typer.BadParameter("is later than the end of a run", param_hint="'--measure-after'")
-    with progress_bar(f"{scenario}, {settings.repeat * len(settings.accounting)} runs") as progress:
+    with interruptible(), progress_bar(f"{scenario}, {settings.repeat * len(settings.accounting)} runs") as progress:
         outcomes = run_all(settings, workers, progress)
     results = as_json(settings, outcomes)
     if output is OutputFormat.JSON:

@@ -38,7 +38,7 @@ class Outcome:
 def simulate(settings: Settings, view: View, run: int, tick: Tick | None = None) -> Outcome:
     """Let one run happen; `tick` is told the seconds of virtual time now and then.
 
-    A run ends after its duration; where sandboxes live for ever, once every create has arrived, too.
+    A run ends after its duration; where sandboxes live for ever, not before every one that has a place runs.
     """
     world = World(settings, view, run)
     lifecycle = Lifecycle(world)
@@ -47,7 +47,7 @@ def simulate(settings: Settings, view: View, run: int, tick: Tick | None = None)
     lifecycle.start()
     observer.start()
     live_for_ever = settings.lifetime.is_zero
-    world.clock.run(round(settings.duration * MICROSECONDS), lambda: live_for_ever and lifecycle.is_creating, tick)
+    world.clock.run(round(settings.duration * MICROSECONDS), lambda: live_for_ever and world.tally.starting > 0, tick)
     final = observer.look()
     return Outcome(
         view,
@@ -77,7 +77,8 @@ class _Observer:
     def look(self) -> Evenness:
         nodes = [node for node in self._world.nodes if node.is_up]
         seen = evenness([len(node.present) for node in nodes], [node.allocated_fraction for node in nodes])
-        if self._world.run == 0:
+        is_new = not self.history or self.history[-1].seconds < self._world.clock.now_s
+        if self._world.run == 0 and is_new:
             self.history.append(Moment(self._world.clock.now_s, seen.cv_count, seen.cv_allocated))
         return seen
 

@@ -35,16 +35,10 @@ class Lifecycle:
         self._requests = requests(world.settings, world.run)
         self._asks: dict[int, Ask] = {}
         self._waiting: deque[Wish] = deque()
-        self._creating = 0
 
     def start(self) -> None:
         """Let the first sandbox be asked for."""
         self._next_request()
-
-    @property
-    def is_creating(self) -> bool:
-        """Whether a create is under way that its node has not seen."""
-        return self._creating > 0
 
     # --- placing ---
 
@@ -96,7 +90,7 @@ class Lifecycle:
         attempt = Attempt(attempt_id, number, request, owner, node, node.uid, pod)
         node.assigned[attempt_id] = attempt
         node.need_cpu += request.cpu_millicores
-        self._creating += 1
+        self._tally.starting += 1
         self._clock.after(request.create_us * 9 // 10, self._registered, attempt)
         self._clock.after(request.create_us, self._create_answered, attempt)
         attempt.answer_us = self._clock.now_us + request.create_us
@@ -116,16 +110,20 @@ class Lifecycle:
         return ask
 
     def _place_again(self, attempt: Attempt, excluded: frozenset[str] = NOWHERE) -> None:
-        if not attempt.deleting:
+        self._tally.starting -= 1
+        if attempt.deleting:
+            self._tally.ended += 1
+        else:
             self._place((attempt.request, attempt.number + 1, excluded))
 
     # --- what happens on the node ---
 
     def _registered(self, attempt: Attempt) -> None:
-        self._creating -= 1
         node, request = attempt.node, attempt.request
-        if not node.is_up or node.uid != attempt.node_uid:
-            attempt.over = attempt.lost = True
+        if attempt.lost:
+            return
+        if not node.is_up:
+            self.lose(attempt)
             return
         if not node.has_room(request.cpu_millicores):
             attempt.over = attempt.refused = True
@@ -133,6 +131,7 @@ class Lifecycle:
             if self._watch is not None:
                 self._see_later(attempt, self._end_seen)
             return
+        self._tally.starting -= 1
         attempt.present = True
         node.present[attempt.attempt_id] = attempt.pod.nominal
         node.sandbox_cpu += request.cpu_millicores
@@ -230,10 +229,17 @@ class Lifecycle:
             self._end_seen(attempt)
         self._world.compare(attempt.node)
 
+    def lose(self, attempt: Attempt) -> None:
+        """The attempt ends with its node, and nobody knows yet."""
+        self._tally.failed += 1
+        self._tally.starting += attempt.present
+        attempt.present, attempt.over, attempt.lost = False, True, True
+
     def node_lost(self, attempts: list[Attempt]) -> None:
         """The operator sees that a node is gone: what ran there is placed again, once its create was answered."""
         for attempt in attempts:
-            attempt.lost = True
+            if not attempt.lost:
+                self.lose(attempt)
             if attempt.answered:
                 self._end_seen(attempt)
             else:

@@ -57,27 +57,43 @@ def _draw_counts(panel: Any, outcome: Outcome) -> None:
     panel.axhline(sum(outcome.counts) / len(outcome.counts), color=_INK, linestyle="--", linewidth=1, zorder=3)
     if len(counts) <= MAX_LABELLED:
         for position, count in zip(positions, counts, strict=True):
-            panel.annotate(str(count), (position, count), ha="center", va="bottom", fontsize=7, color=_INK, zorder=4)
+            _write_count(panel, position, count, max(counts))
     panel.set_title(f"{outcome.view}\nCV {outcome.evenness.cv_count:.3f}", fontsize=10, color=_INK)
     panel.set_xticks([])
     panel.set_xlabel("nodes, fullest first" if len(outcome.counts) > MAX_BARS else "nodes", color=_FAINT)
     _tidy(panel)
 
 
+def _write_count(panel: Any, position: int, count: int, most: int) -> None:
+    """Write it at the foot of its bar, clear of the dashed line, or above a bar that is too low for it."""
+    inside = count >= 0.12 * most
+    panel.annotate(
+        str(count),
+        (position, 0 if inside else count),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=7,
+        color="white" if inside else _INK,
+        zorder=4,
+    )
+
+
 def _draw_history(panel: Any, outcomes: Sequence[Outcome]) -> None:
-    """Draw the honest measure over time; views that lie on one another stay visible as wider and narrower lines."""
+    """Draw the honest measure over time; of two views that lie on one another the second is dashed."""
     for number, outcome in enumerate(outcomes):
         moments = [moment for moment in outcome.history if moment.seconds > 0]
         panel.plot(
             [moment.seconds for moment in moments],
             [moment.cv_allocated for moment in moments],
             color=_COLOURS[outcome.view],
-            linewidth=1.2 + 1.2 * (len(outcomes) - 1 - number),
+            linewidth=1.6,
+            linestyle="--" if number % 2 else "-",
             label=str(outcome.view),
         )
     panel.set_xlabel("seconds", color=_FAINT)
     panel.set_ylabel("CV of allocated/capacity")
-    panel.set_ylim(bottom=0)
+    panel.set_ylim(0, 1.25 * panel.get_ylim()[1])
     panel.legend(fontsize=8, frameon=False, loc="upper right", ncols=len(outcomes))
     _tidy(panel)
 

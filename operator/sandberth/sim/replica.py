@@ -61,4 +61,4 @@ class Replica:
     def accounted_cpu(self, node: TrueNode, now_s: float) -> int | None:
         """Return what this replica counts on the node in its view, in millicores; None while it knows no such Node."""
         account = self._accounts.get(node.index)
-        return None if account is None else account.accounted(self.view, now_s).cpu_millicores
+        return None if account is None else account.accounted_cpu(self.view, now_s)

@@ -4,6 +4,7 @@ A run depends on its settings, view and number alone, so the result is the same 
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -41,8 +42,12 @@ def _mapping(
         yield _in_turn(tasks, progress)
         return
     chunk = max(1, min(10, len(tasks) // (workers * 10)))
-    with get_context("spawn").Pool(workers) as pool:
+    with get_context("spawn").Pool(workers, _leave_interrupts_to_the_parent) as pool:
         yield pool.imap(_run, tasks, chunk)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run(task: Task) -> Outcome:

@@ -76,8 +76,7 @@ class Weather:
         """A node dies with all that runs on it; nobody knows yet."""
         node.is_up = False
         for attempt in node.assigned.values():
-            attempt.lost = attempt.over = True
-            attempt.present = False
+            self._lifecycle.lose(attempt)
         node.present = {}
         node.sandbox_cpu = 0
         self._clock.after(round(self._settings.failure_detection * MICROSECONDS), self._notice, node)

@@ -16,9 +16,11 @@ class Tally:
     """Counts of one run. `undercount` counts events after which a replica counted a node too low."""
 
     asked: int = 0
-    waiting: int = 0
-    refused: int = 0
+    waiting: int = 0  # sandboxes without room
+    starting: int = 0  # sandboxes that have a place and do not run yet, or no more
     ended: int = 0
+    refused: int = 0
+    failed: int = 0  # attempts that ended with their node
     undercount: int = 0
     overcount_max: int = 0  # millicores
 
