@@ -18,6 +18,7 @@ _COLOURS = {
 _INK, _FAINT = "#222222", "#777777"
 MAX_LABELLED = 16
 MAX_BARS = 200
+MAX_POINTS = 120
 
 
 def save_plot(settings: Settings, outcomes: Sequence[Outcome], path: Path) -> None:
@@ -73,7 +74,7 @@ def _write_count(panel: Any, position: int, count: int, most: int) -> None:
         xytext=(0, 3),
         textcoords="offset points",
         ha="center",
-        fontsize=7,
+        fontsize=6,
         color="white" if inside else _INK,
         zorder=4,
     )
@@ -82,7 +83,9 @@ def _write_count(panel: Any, position: int, count: int, most: int) -> None:
 def _draw_history(panel: Any, outcomes: Sequence[Outcome]) -> None:
     """Draw the honest measure over time; of two views that lie on one another the second is dashed."""
     for number, outcome in enumerate(outcomes):
-        moments = [moment for moment in outcome.history if moment.seconds > 0]
+        start_s = 0.03 * outcome.history[-1].seconds  # nearly empty nodes say nothing, and would set the scale
+        moments = [moment for moment in outcome.history if moment.seconds > start_s]
+        moments = moments[:: 1 + len(moments) // MAX_POINTS]
         panel.plot(
             [moment.seconds for moment in moments],
             [moment.cv_allocated for moment in moments],
