@@ -1,8 +1,9 @@
 """The ledger against a naive model: plain sets of who holds what, summed anew after every step.
 
 The model knows the events alone. It keeps for each attempt what the rules of membership need, in the words of the
-rules: a reservation holds until its create is answered, whatever its Pods do meanwhile; a Pod holds from its answer or its first sight until it is
-seen to end, or the cache has passed its version without it; a listed ID holds where nothing else is known of it.
+rules: a reservation holds until its create is answered, whatever its Pods do meanwhile; a Pod holds from its answer
+or its first sight until it is seen to end, or the cache has passed its version without it; a listed ID holds where
+nothing else is known of it.
 """
 
 from collections import defaultdict

@@ -300,6 +300,17 @@ def test_a_refusal_leaves_what_the_report_lists_under_the_same_id_counted(ledger
     assert reconciled(ledger) == SIZE
 
 
+def test_a_late_answer_repeated_after_the_end_does_not_add_again(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.create_answered(a_pod(), 10)
+    ledger.pod_observed(a_pod())
+    ledger.pod_ended("pod-1", X, "node-a")
+
+    ledger.create_answered(a_pod(), 10)
+
+    assert held(ledger) == ZERO
+
+
 def test_an_answer_after_the_end_moves_no_sum_when_the_tombstone_has_gone(ledger: Ledger) -> None:
     reserve(ledger)
     ledger.pod_observed(a_pod())
