@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 KEEP ?=
 NODES ?= 3
+SCHEDULES ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster cluster-down programs test test-unit test-integration check format bench constraints clean
+.PHONY: help venv demo cluster cluster-down programs test test-unit test-integration prove mutants check format bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +42,12 @@ test-unit: venv ## unit and property tests
 
 test-integration: programs ## tests against a real API server
 	$(BIN)/pytest -q tests/integration
+
+prove: venv ## 100,000 schedules of the ledger against an adversary (SCHEDULES=n; minutes)
+	$(BIN)/python -m tests.prove.prove --schedules $(SCHEDULES)
+
+mutants: venv ## nine wrong rules of the ledger, and what catches each
+	$(BIN)/python -m tests.prove.mutants
 
 check: venv ## lint, formatting, types, import contracts
 	$(BIN)/ruff check .

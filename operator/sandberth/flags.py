@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from sandberth.core.account import View
 from sandberth.core.placement import Parameters
+from sandberth.core.sampling import Sampler
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
@@ -99,6 +100,8 @@ class Flags(BaseModel):
             alpha_percent=self.best_of_k_alpha,
             view=self.view,
             starting_cap=self.max_starting_instances_per_node if self.best_of_k_too_many_starting else None,
+            sampler=Sampler(self.best_of_k_sampler),
+            projected_usage=self.best_of_k_projected_usage,
         )
 
     def by_key(self) -> dict[str, str]:

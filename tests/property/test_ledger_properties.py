@@ -1,8 +1,9 @@
 """The ledger against a naive model: plain sets of who holds what, summed anew after every step.
 
 The model knows the events alone. It keeps for each attempt what the rules of membership need, in the words of the
-rules: a reservation holds until its create is answered; a Pod holds from its answer or its first sight until it is
-seen to end, or the cache has passed its version without it; a listed ID holds where nothing else is known of it.
+rules: a reservation holds until its create is answered, whatever its Pods do meanwhile; a Pod holds from its answer
+or its first sight until it is seen to end, or the cache has passed its version without it; a listed ID holds where
+nothing else is known of it.
 """
 
 from collections import defaultdict
@@ -29,8 +30,9 @@ class Attempt:
 
     attempt_id: str
     node_name: str
-    size: Resources
+    asked: Resources
     pod_uid: str
+    size: Resources
     version: int = 0  # of the created Pod; 0 while the server has not made it
     refused: bool = False
     answered: bool = False
@@ -40,7 +42,8 @@ class Attempt:
 
     @property
     def holds(self) -> bool:
-        return not (self.ended or (self.refused and self.answered))
+        """An open create holds room even after a Pod of it came and went: another try may make another Pod."""
+        return not self.answered or not (self.ended or self.refused)
 
 
 @dataclass
@@ -52,6 +55,7 @@ class Model:
     foreign: dict[str, tuple[str, Resources]] = field(default_factory=dict)
     totals: dict[str, Resources] = field(default_factory=dict)  # node name -> of the last report
     listed: dict[str, set[str]] = field(default_factory=dict)  # node name -> IDs that only the last list knows
+    last_list: dict[str, list[str]] = field(default_factory=dict)  # node name -> the last complete list
     listings: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))  # since the end
     absences: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     shifts: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))  # since the report
@@ -66,7 +70,7 @@ class Model:
             self.listed.get(name, set()).discard(attempt_id)
 
     def forget_history(self, name: str) -> None:
-        for of_node in (self.totals, self.listed, self.listings, self.absences, self.shifts):
+        for of_node in (self.totals, self.listed, self.last_list, self.listings, self.absences, self.shifts):
             of_node.pop(name, None)
 
 
@@ -119,7 +123,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(target=attempts, name=st.sampled_from(NAMES[:2]), size=SIZES)
     def reserve(self, name: str, size: Resources) -> str:
         number = self.next()
-        attempt = Attempt(f"s{number}.1", name, size, f"pod-{number}")
+        attempt = Attempt(f"s{number}.1", name, size, f"pod-{number}", size)
         uid = self.model.node_uids.get(name)
         if uid is None:
             attempt.refused = attempt.answered = True
@@ -145,6 +149,9 @@ class LedgerMachine(RuleBasedStateMachine):
         """The answer arrives, for the first time or again."""
         attempt = self.model.attempts[attempt_id]
         if attempt.refused:
+            name = attempt.node_name
+            if not attempt.answered and attempt_id in self.model.last_list.get(name, ()):
+                self.model.listed[name].add(attempt_id)
             attempt.answered = True
             self.ledger.release(attempt_id)
         elif attempt.version:
@@ -152,6 +159,10 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.create_answered(self.pod(attempt), attempt.version)
             if not attempt.ended and not attempt.seen and attempt.version <= self.passed:
                 self.end(attempt, shifts=attempt.answered)
+                attempt.answered = True
+            elif attempt.ended and not attempt.answered:
+                attempt.answered = True
+                self.end(attempt, shifts=False)
             elif not attempt.ended and not attempt.answered:
                 attempt.answered = True
                 if not attempt.removed:
@@ -195,10 +206,12 @@ class LedgerMachine(RuleBasedStateMachine):
         if attempt.seen:
             for _ in range(2):
                 self.ledger.pod_ended(attempt.pod_uid, attempt_id, attempt.node_name)
-            if attempt.ended:
+            if attempt.ended and attempt.answered:
                 self.model.bury(attempt_id, attempt.node_name)
-            else:
-                self.end(attempt, shifts=attempt.answered)
+            elif attempt.answered:
+                self.end(attempt, shifts=True)
+            else:  # the create is open: what is left is the reservation
+                attempt.ended, attempt.removed, attempt.size = True, attempt.ended and attempt.removed, attempt.asked
 
     @rule(back=st.integers(0, 3))
     def cache_passes(self, back: int) -> None:
@@ -261,7 +274,7 @@ class LedgerMachine(RuleBasedStateMachine):
             absences[attempt_id] += 1
             if absences[attempt_id] == 2:
                 del tombs[attempt_id], absences[attempt_id]
-        self.model.listed[name] = only
+        self.model.listed[name], self.model.last_list[name] = only, listed
 
     @rule(name=NAME, older=st.booleans())
     def incomplete_report(self, name: str, older: bool) -> None:

@@ -1,6 +1,7 @@
 """Any sequence of decisions and events leaves every node within its room and the pools in order."""
 
 from collections import Counter
+from itertools import islice
 from random import Random
 
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from sandberth.core.ledger import Ledger, PodHolding
 from sandberth.core.node import Allocatable
 from sandberth.core.placement import Parameters, choose, place, rejection, score
 from sandberth.core.resources import Requests, Resources
+from sandberth.core.sampling import MAX_CARDS_PER_NODE, Sampler
 from tests.builders import NOW_S, a_fleet, a_node, a_report, an_allocatable, settings_of
 
 UIDS = st.sampled_from([f"uid-{number}" for number in range(6)])
@@ -27,6 +29,8 @@ PARAMETERS = st.builds(
     alpha_percent=st.sampled_from([0, 50]),
     view=VIEWS,
     starting_cap=st.one_of(st.none(), st.integers(1, 4)),
+    sampler=st.sampled_from(Sampler),
+    projected_usage=st.booleans(),
 )
 ASKS = st.builds(
     lambda cpu, memory, *, divides: Ask(Resources(cpu, memory), Requests(cpu, memory), divides_cpu=divides),
@@ -98,7 +102,7 @@ def test_the_chosen_node_fits_and_is_the_best_of_those_compared(
     decision = choose(fleet, ask, parameters=parameters, rng=Random(seed), now_s=NOW_S)
 
     wanted = len(eligible) if parameters.sample_size is None else min(parameters.sample_size, len(eligible))
-    assert len(decision.candidates) == wanted
+    assert decision.compared == len({id(candidate.node) for candidate in decision.candidates}) == wanted
     assert (decision.chosen is None) == (not eligible)
     if decision.chosen is None:
         assert sum(decision.rejected.values()) == len(nodes)
@@ -125,6 +129,31 @@ def naive_score(node: Node, ask: Ask, parameters: Parameters) -> float:
     )
 
 
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=12),
+    st.integers(1, 4),
+    st.integers(),
+)
+def test_a_hand_is_distinct_and_no_node_gets_more_cards_than_its_share(cpus: list[int], size: int, seed: int) -> None:
+    fleet = a_fleet(*(a_node(f"n{i}", allocatable=an_allocatable(cpu)) for i, cpu in enumerate(cpus)))
+    unit = max(min(cpus), max(cpus) / MAX_CARDS_PER_NODE)
+    rng, decks, pool = Random(seed), 0, fleet.fresh
+    seen: Counter[str] = Counter()
+
+    for _ in range(60):
+        before = pool._cards
+        hand = [node.facts.name for node in islice(pool.deal(rng), size)]
+        decks += pool._cards is not before
+        seen.update(hand)
+        assert len(set(hand)) == len(hand) == min(size, len(cpus))
+
+    for number, cpu in enumerate(cpus):
+        share = cpu / unit
+        assert seen[f"n{number}"] <= decks * max(1, -(-share // 1))
+        if size == 1:  # with one at a time no card is passed over
+            assert seen[f"n{number}"] >= (decks - 1) * max(1, share // 1)
+
+
 class Pools(RuleBasedStateMachine):
     """A fleet under any sequence of events; after each, every node is in exactly one place."""
 
@@ -140,7 +169,7 @@ class Pools(RuleBasedStateMachine):
         uid=UIDS,
         ready=st.booleans(),
         cordoned=st.booleans(),
-        cpu=st.sampled_from([0, 4, 4, 4]),
+        cpu=st.sampled_from([0, 1, 4, 4]),
     )
     def observe(self, uid: str, ready: bool, cordoned: bool, cpu: int) -> None:
         name = f"n{int(uid[-1]) % 3}"
@@ -166,8 +195,8 @@ class Pools(RuleBasedStateMachine):
     def wait(self, passes: int) -> None:
         self.now_s += passes
 
-    @rule(k=st.one_of(st.none(), st.integers(1, 2)), number=st.integers(0, 10**9))
-    def place(self, k: int | None, number: int) -> None:
+    @rule(k=st.one_of(st.none(), st.integers(1, 2)), sampler=st.sampled_from(Sampler), number=st.integers(0, 10**9))
+    def place(self, k: int | None, sampler: Sampler, number: int) -> None:
         ask = Ask(Resources(1, 1), Requests(1, 1))
         fresh = {
             uid
@@ -175,7 +204,7 @@ class Pools(RuleBasedStateMachine):
             if rejection(node, ask, frozenset(), Parameters()) is None and not self.fleet.expired(node, self.now_s)
         }
 
-        parameters = Parameters(sample_size=k)
+        parameters = Parameters(sample_size=k, sampler=sampler)
         decision = choose(self.fleet, ask, parameters=parameters, rng=Random(number), now_s=self.now_s)
 
         if decision.chosen is None:
@@ -183,11 +212,19 @@ class Pools(RuleBasedStateMachine):
         else:
             assert decision.second_choice == (not fresh)
             assert decision.second_choice or decision.chosen.node.facts.uid in fresh
+            assert len({id(candidate.node) for candidate in decision.candidates}) == decision.compared
+            if decision.second_choice is False:
+                assert decision.compared == (len(fresh) if k is None else min(k, len(fresh)))
 
     @rule()
     def demote_what_grew_old(self) -> None:
         for node in [node for node in self.fleet.fresh.draw(self.rng) if self.fleet.expired(node, self.now_s)]:
             self.fleet.demote(node)
+
+    @rule(number=st.integers(0, 10**9))
+    def deal_all(self, number: int) -> None:
+        for pool in (self.fleet.fresh, self.fleet.second_choice):
+            assert Counter(map(id, pool.deal(Random(number)))) == Counter(map(id, pool.draw(self.rng)))
 
     @invariant()
     def every_node_is_in_exactly_one_place(self) -> None:

@@ -1,6 +1,7 @@
 import pytest
 
-from sandberth.demo.statistics import Outcome, coefficient_of_variation, failures, kept_pace
+from sandberth.demo.statistics import Outcome, failures, kept_pace
+from sandberth.sim.measures import coefficient_of_variation
 
 
 def an_outcome(setting: str = "reconciled", counts: tuple[int, ...] = (50, 50, 50, 50), **changes: object) -> Outcome:

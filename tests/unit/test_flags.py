@@ -7,6 +7,7 @@ import pytest
 
 from sandberth.core.account import View
 from sandberth.core.placement import Parameters
+from sandberth.core.sampling import Sampler
 from sandberth.flags import KEYS, Flags, read
 
 OPTIMISTIC = "sandbox-placement-optimistic-resource-accounting"
@@ -220,7 +221,7 @@ def test_the_two_accounting_flags_choose_the_view(optimistic: bool, reconciled: 
 
 def test_the_core_gets_plain_values(flags: Flags) -> None:
     assert flags.parameters == Parameters(3, 400, 50, View.METRICS, None)
-    assert UNUSUAL.parameters == Parameters(None, 150, 7, View.RECONCILED, 9)
+    assert UNUSUAL.parameters == Parameters(None, 150, 7, View.RECONCILED, 9, Sampler.DECK, projected_usage=True)
 
 
 def test_flags_are_swapped_as_a_whole(flags: Flags) -> None:

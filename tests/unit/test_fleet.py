@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from sandberth.core.constraints import Rejection
-from sandberth.core.fleet import Fleet, Node, Pool
+from sandberth.core.fleet import Fleet, Node
 from sandberth.core.ledger import Ledger
 from sandberth.core.node import NodeFacts
+from sandberth.core.sampling import Pool
 from tests.builders import NOW_S, a_fleet, a_node, a_pod, a_report, a_size, an_allocatable, hold, settings_of
 
 NODE = "uid-of-node-a"

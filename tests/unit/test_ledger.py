@@ -216,6 +216,101 @@ def test_an_answer_after_the_end_does_not_bring_the_room_back(ledger: Ledger) ->
     assert held(ledger) == ZERO
 
 
+def test_an_open_create_keeps_its_room_when_a_pod_of_it_has_ended(ledger: Ledger) -> None:
+    """The create timed out and was sent again: the first try's Pod ends, and the second try makes another."""
+    reserve(ledger)
+    ledger.pod_observed(a_pod(pod_uid="pod-1"))
+
+    ledger.pod_ended("pod-1", X, "node-a")
+    assert held(ledger) == SIZE
+    assert (ledger.account(NODE).in_progress, ledger.account(NODE).starting) == (1, 1)
+
+    ledger.create_answered(a_pod(pod_uid="pod-2"), 20)
+    assert held(ledger) == SIZE
+
+    ledger.pod_ended("pod-2", X, "node-a")
+    assert held(ledger) == ZERO
+
+
+def test_an_open_create_that_is_refused_after_its_pod_ended_leaves_nothing_for_an_old_report(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.pod_observed(a_pod())
+    ledger.pod_ended("pod-1", X, "node-a")
+
+    ledger.release(X)
+    report(ledger, 1, X)
+
+    assert reconciled(ledger) == ZERO
+
+
+def test_an_open_create_keeps_its_room_where_it_is_aimed_while_a_pod_of_it_is_elsewhere(ledger: Ledger) -> None:
+    """An operator before this one sent the same attempt to another node, and its Pod shows up only now."""
+    reserve(ledger)
+    ledger.pod_observed(a_pod(pod_uid="older", node_name="node-b"))
+    assert held(ledger) == held(ledger, OTHER) == SIZE
+
+    ledger.pod_ended("older", X, "node-b")
+    assert (held(ledger), held(ledger, OTHER)) == (SIZE, ZERO)
+
+    ledger.create_answered(a_pod(), 20)
+    assert (held(ledger), held(ledger, OTHER)) == (SIZE, ZERO)
+
+
+def test_adopting_the_pod_on_another_node_gives_the_reservation_back(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.pod_observed(a_pod(pod_uid="older", node_name="node-b"))
+
+    ledger.create_answered(a_pod(pod_uid="older", node_name="node-b"), 20)
+
+    assert (held(ledger), held(ledger, OTHER)) == (ZERO, SIZE)
+    assert ledger.account(OTHER).in_progress == 0
+
+
+def test_a_refusal_closes_the_create_of_an_attempt_whose_pod_is_known(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.pod_observed(a_pod())
+
+    ledger.release(X)
+    assert ledger.account(NODE).in_progress == 0
+
+    ledger.pod_ended("pod-1", X, "node-a")
+    assert held(ledger) == ZERO
+
+
+def test_an_answer_that_names_an_earlier_pod_closes_the_create(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.pod_observed(a_pod(pod_uid="pod-1"))
+    ledger.pod_ended("pod-1", X, "node-a")
+    ledger.pod_observed(a_pod(pod_uid="pod-2"))
+
+    ledger.create_answered(a_pod(pod_uid="pod-1"), 10)
+    ledger.pod_ended("pod-2", X, "node-a")
+
+    assert held(ledger) == ZERO
+    assert ledger.account(NODE).in_progress == 0
+
+
+def test_a_refusal_leaves_what_the_report_lists_under_the_same_id_counted(ledger: Ledger) -> None:
+    """A Pod that was force-deleted before this operator began still runs, and its attempt number is used again."""
+    report(ledger, 1, X)
+    reserve(ledger)
+
+    ledger.release(X)
+
+    assert reconciled(ledger) == SIZE
+
+
+def test_a_late_answer_repeated_after_the_end_does_not_add_again(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.create_answered(a_pod(), 10)
+    ledger.pod_observed(a_pod())
+    ledger.pod_ended("pod-1", X, "node-a")
+
+    ledger.create_answered(a_pod(), 10)
+
+    assert held(ledger) == ZERO
+
+
 def test_an_answer_after_the_end_moves_no_sum_when_the_tombstone_has_gone(ledger: Ledger) -> None:
     reserve(ledger)
     ledger.pod_observed(a_pod())

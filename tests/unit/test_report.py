@@ -2,8 +2,15 @@
 
 import pytest
 
+from sandberth.core.account import Account
 from sandberth.core.report import Freshness
-from tests.builders import a_report
+from tests.builders import NOW_S, a_report
+
+
+def freshness_after(age_seconds: float, interval_seconds: float) -> Freshness:
+    account = Account("uid-of-node-a", "node-a")
+    account.take_report(a_report(interval_seconds=interval_seconds), NOW_S)
+    return account.freshness(NOW_S + age_seconds)
 
 
 @pytest.mark.parametrize(
@@ -18,22 +25,18 @@ from tests.builders import a_report
     ],
 )
 def test_usage_expires_after_three_intervals_and_the_report_after_ten(age_seconds: float, freshness: Freshness) -> None:
-    report = a_report(interval_seconds=20.0)
-
-    assert report.freshness(age_seconds) is freshness
+    assert freshness_after(age_seconds, 20.0) is freshness
 
 
 def test_each_report_is_aged_by_its_own_interval() -> None:
-    assert a_report(interval_seconds=1.0).freshness(11.0) is Freshness.STALE
-    assert a_report(interval_seconds=60.0).freshness(11.0) is Freshness.FRESH
+    assert freshness_after(11.0, 1.0) is Freshness.STALE
+    assert freshness_after(11.0, 60.0) is Freshness.FRESH
 
 
 @pytest.mark.parametrize("interval_seconds", [0.0, -5.0])
 def test_an_interval_that_makes_no_sense_counts_as_one_second(interval_seconds: float) -> None:
-    report = a_report(interval_seconds=interval_seconds)
-
-    assert report.freshness(3.0) is Freshness.FRESH
-    assert report.freshness(10.5) is Freshness.STALE
+    assert freshness_after(3.0, interval_seconds) is Freshness.FRESH
+    assert freshness_after(10.5, interval_seconds) is Freshness.STALE
 
 
 def test_the_epoch_goes_before_the_sequence() -> None:

@@ -1,17 +1,20 @@
 """From what is known of a Sandbox to its status."""
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
 
 from sandberth.control import status as statuses
 from sandberth.core.constraints import Rejection
-from sandberth.core.placement import Decision
+from sandberth.core.placement import Decision, Parameters, choose
+from sandberth.core.sampling import Sampler
 from sandberth.kube.names import Phase, PlacedReason, ReadyReason, SandboxCondition
 from sandberth.kube.pods import PodFacts
 from sandberth.kube.sandbox import Decision as DecisionStatus
 from sandberth.kube.sandbox import SandboxStatus
+from tests.builders import NOW_S, a_fleet, a_node, an_ask
 from tests.unit.pods import a_failed_pod, a_pod, a_running_pod
 
 NOW = datetime(2026, 1, 2, 3, 4, 10, tzinfo=UTC)
@@ -185,6 +188,20 @@ def test_a_sandbox_that_never_had_a_pod_has_no_ready_condition_to_be_false() -> 
     status = statuses.waiting_status(SandboxStatus(), PlacedReason.NO_ELIGIBLE_NODE, "full", generation=1, now=NOW)
 
     assert status.condition(SandboxCondition.READY) is None
+
+
+@pytest.mark.parametrize("sampler", list(Sampler))
+def test_a_record_names_the_sampler_and_counts_all_that_were_compared(sampler: Sampler) -> None:
+    fleet = a_fleet(*(a_node(f"n{number}") for number in range(30)))
+    parameters = Parameters(12, sampler=sampler)
+    decision = choose(fleet, an_ask(), parameters=parameters, rng=Random(0), now_s=NOW_S)
+
+    record = statuses.decision_record(decision, 1, parameters, NOW)
+
+    assert record.flags is not None
+    assert record.flags.sampler == sampler.value
+    assert (record.sampled, len(record.candidates)) == (12, 10)
+    assert "of 12 compared" in statuses.placed_message(decision, parameters, an_ask(), [])
 
 
 def test_no_node_is_explained_by_counts_the_largest_first() -> None:

@@ -91,7 +91,7 @@ def _make(directory: Path) -> None:
 
 
 def _print_burst(outcome: "Outcome", most: int) -> None:
-    from sandberth.demo.histogram import histogram  # noqa: PLC0415
+    from sandberth.sim.histogram import histogram  # noqa: PLC0415
 
     values = outcome.as_json()
     typer.echo(f"\n{outcome.setting}: {outcome.running} of {outcome.asked} Running after {outcome.seconds:.1f} s")

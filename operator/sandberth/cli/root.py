@@ -6,7 +6,7 @@ from typing import Annotated, cast
 import typer
 
 from sandberth import __version__
-from sandberth.cli import cluster, demo, flags, operator, reporter
+from sandberth.cli import cluster, demo, flags, operator, reporter, simulate
 from sandberth.core.errors import SandberthError
 
 # Typer brings a click of its own and gives its base class of bad usage no public name.
@@ -24,6 +24,7 @@ app.command("operator")(operator.run_operator)
 app.command("reporter")(reporter.run_reporter)
 app.command("flags")(flags.show_flags)
 app.command("demo")(demo.run_demo)
+app.command("simulate")(simulate.simulate)
 app.add_typer(cluster.app, name="cluster")
 
 

@@ -23,7 +23,6 @@ from sandberth.kube.sandbox import Sandbox
 from sandberth.kube.template import ignored_preferences
 
 LOG = logging.getLogger(__name__)
-SAMPLER = "uniform"
 
 
 class Refused(SandberthError):  # noqa: N818 - an answer, not a fault
@@ -73,7 +72,7 @@ class Creator:
         state.metrics.placements.labels(parameters.view.value, outcome).inc()
         if decision.chosen is not None:
             node = decision.chosen.node
-            record = decision_record(decision, number, parameters, SAMPLER, utc(state.wall_s()))
+            record = decision_record(decision, number, parameters, utc(state.wall_s()))
             track.attempt = Attempt(
                 number,
                 attempt_id,

@@ -2,7 +2,7 @@
 
 from sandberth.control import status as statuses
 from sandberth.control.backoff import pause_seconds
-from sandberth.control.creating import SAMPLER, Creator, NameTaken, Refused, Unanswered
+from sandberth.control.creating import Creator, NameTaken, Refused, Unanswered
 from sandberth.control.outcomes import refusal_reason
 from sandberth.control.queue import WorkQueue
 from sandberth.control.quota import QuotaLines
@@ -78,9 +78,7 @@ class Placer:
             work,
             PlacedReason.NODES_REFUSED if excluded else PlacedReason.NO_ELIGIBLE_NODE,
             message,
-            record=statuses.decision_record(
-                decision, work.stored_attempt, self._state.flags.parameters, SAMPLER, work.now
-            ),
+            record=statuses.decision_record(decision, work.stored_attempt, self._state.flags.parameters, work.now),
             ask=verdict.ask,
         )
         return None

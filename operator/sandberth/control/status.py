@@ -227,9 +227,7 @@ def exit_message(pod: PodFacts) -> str:
 # --- decisions ---
 
 
-def decision_record(
-    decision: Decision, attempt: int, parameters: Parameters, sampler: str, now: datetime
-) -> DecisionStatus:
+def decision_record(decision: Decision, attempt: int, parameters: Parameters, now: datetime) -> DecisionStatus:
     """Return a decision as it stands in the status."""
     chosen = decision.chosen
     k = "all" if parameters.sample_size is None else str(parameters.sample_size)
@@ -241,8 +239,10 @@ def decision_record(
         node=chosen.node.facts.name if chosen else None,
         score=round(chosen.score, 6) if chosen else None,
         view=parameters.view.value,
-        flags=DecisionFlags(k=k, overcommit_percent=overcommit, alpha=parameters.alpha_percent, sampler=sampler),
-        sampled=len(decision.candidates),
+        flags=DecisionFlags(
+            k=k, overcommit_percent=overcommit, alpha=parameters.alpha_percent, sampler=parameters.sampler.value
+        ),
+        sampled=decision.compared,
         candidates=tuple(
             Candidate(
                 node=candidate.node.facts.name,
@@ -269,7 +269,7 @@ def placed_message(decision: Decision, parameters: Parameters, ask: Ask, ignored
     if decision.preferred:
         parts = [f"{name} is the preferred node and has room"]
     else:
-        count = len(decision.candidates)
+        count = decision.compared
         tied = sum(candidate.score == chosen.score for candidate in decision.candidates)
         how = "lowest load" if tied == 1 else f"lowest load (as {tied - 1} more, chosen by chance)"
         parts = [f"{name} has the {how} of {count} compared: score {chosen.score:.4f}, {parameters.view} view"]

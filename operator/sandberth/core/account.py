@@ -5,8 +5,10 @@ Only `sandberth.core.ledger` changes an account.
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 from sandberth.core.report import Freshness, Report
 from sandberth.core.resources import ZERO, Requests, Resources
@@ -28,6 +30,8 @@ class View(StrEnum):
 class Holding:
     """Room held on one node by one attempt of ours, or by one Pod of somebody else (`attempt_id` None).
 
+    `reservation`: node name and sizes as they were reserved, while the create is open; `beside` keeps that room where a
+    Pod of the attempt showed up on another node, and `ended_pod_uid` is the one that was seen to end meanwhile.
     `answered`: the create's outcome is known, or the Pod was found by a list.
     `created_version`: the resourceVersion that the create's answer carried, while the Pod cache has not shown the Pod.
     """
@@ -40,6 +44,9 @@ class Holding:
     starting: bool
     answered: bool = True
     pod_uid: str | None = None
+    reservation: tuple[str, Resources, Requests] | None = None
+    ended_pod_uid: str | None = None
+    beside: "Holding | None" = None
     pod_seen: bool = False
     created_version: int = 0
     optimistically_removed: bool = False
@@ -67,9 +74,14 @@ class Account:
     node_name: str
     holdings: dict[str, Holding] = field(default_factory=dict)
     reported_only: dict[str, Resources] = field(default_factory=dict)
+    listed: Mapping[str, Resources] = field(default_factory=dict)  # by the last complete report
     tombstones: OrderedDict[str, Tombstone] = field(default_factory=OrderedDict)
     report: Report | None = None
     report_seen_at_s: float = 0.0
+    reported_used_cpu: int | None = None
+    usage_counts_until_s: float = -inf
+    report_counts_until_s: float = -inf
+    accounted_at_report_cpu: int = 0  # what the last report's usage is the usage of, as the reconciled sum counts it
     retired_histories: set[str] = field(default_factory=set)
     sandboxes: int = 0
     starting: int = 0
@@ -95,27 +107,39 @@ class Account:
         """Return how far the last report can be trusted at `now_s` of our own monotonic clock."""
         if self.report is None:
             return Freshness.NO_REPORT
-        return self.report.freshness(now_s - self.report_seen_at_s)
+        if now_s > self.report_counts_until_s:
+            return Freshness.STALE
+        return Freshness.USAGE_EXPIRED if now_s > self.usage_counts_until_s else Freshness.FRESH
 
     def report_age_seconds(self, now_s: float) -> float | None:
         """Return the seconds since the last accepted report was first seen, or None without one."""
         return None if self.report is None else now_s - self.report_seen_at_s
 
-    def accounted(self, view: View, now_s: float) -> Resources:
-        """Return what the node holds in this view, never below 0.
+    def accounted_cpu(self, view: View, now_s: float) -> int:
+        """Return the CPU that the node holds in this view, in millicores, never below 0.
 
         Without a report, or with a stale one, every view is the reconciled one: there is nothing else to go by.
         """
-        if view is View.RECONCILED or self.report is None or self.freshness(now_s) is Freshness.STALE:
-            return self.reconciled
-        cpu, memory = self.report.allocated.cpu_millicores, self.report.allocated.memory_bytes
+        if view is View.RECONCILED or self.report is None or now_s > self.report_counts_until_s:
+            return self.held_cpu + self.reported_only_cpu
+        cpu = self.report.allocated.cpu_millicores
         if view is not View.METRICS:
             cpu += self.in_progress_cpu
-            memory += self.in_progress_memory
         if view is View.OPTIMISTIC:
             cpu += self.delta_cpu
+        return max(0, cpu)
+
+    def accounted(self, view: View, now_s: float) -> Resources:
+        """Return what the node holds in this view: `accounted_cpu` with the memory, by the same rules."""
+        cpu = self.accounted_cpu(view, now_s)
+        if view is View.RECONCILED or self.report is None or now_s > self.report_counts_until_s:
+            return Resources(cpu, self.held_memory + self.reported_only_memory)
+        memory = self.report.allocated.memory_bytes
+        if view is not View.METRICS:
+            memory += self.in_progress_memory
+        if view is View.OPTIMISTIC:
             memory += self.delta_memory
-        return Resources(max(0, cpu), max(0, memory))
+        return Resources(cpu, max(0, memory))
 
     @property
     def held(self) -> Resources:
@@ -127,11 +151,21 @@ class Account:
         """Every holding once, and what only the last complete report knows of."""
         return Resources(self.held_cpu + self.reported_only_cpu, self.held_memory + self.reported_only_memory)
 
-    def used_cpu(self, now_s: float) -> int:
-        """Return the reported CPU usage in millicores; 0 where none was reported or it is too old to count."""
-        if self.report is None or self.report.used is None:
+    def used_cpu(self, now_s: float, usage_fraction: float = 0.0) -> float:
+        """Return the reported CPU usage in millicores; 0 where none was reported or it is too old to count.
+
+        With a `usage_fraction` the usage is projected: what came since that report is taken to use this share of its
+        size, and what went no longer to do so. Where the reported usage is too old, all that the node holds is taken to
+        use that share: at 0 the node would look emptier than its neighbours, and be flooded. Never below 0.
+        """
+        if self.reported_used_cpu is None:
             return 0
-        return self.report.used.cpu_millicores if self.freshness(now_s) is Freshness.FRESH else 0
+        if now_s > self.usage_counts_until_s:
+            return usage_fraction * (self.held_cpu + self.reported_only_cpu)
+        if not usage_fraction:
+            return self.reported_used_cpu
+        since_report = self.held_cpu + self.reported_only_cpu - self.accounted_at_report_cpu
+        return max(0.0, self.reported_used_cpu + usage_fraction * since_report)
 
     @property
     def zombies(self) -> int:
@@ -183,6 +217,15 @@ class Account:
         if holding.attempt_id is not None and holding.starting != starting:
             self.starting += 1 if starting else -1
         holding.starting = starting
+
+    def take_report(self, report: Report, now_s: float) -> None:
+        """Replace the last report; the optimistic sum starts again from it."""
+        self.report = report
+        self.report_seen_at_s = now_s
+        self.reported_used_cpu = None if report.used is None else report.used.cpu_millicores
+        self.usage_counts_until_s = now_s + report.usage_expires_after_seconds
+        self.report_counts_until_s = now_s + report.expires_after_seconds
+        self.delta_cpu = self.delta_memory = 0
 
     def settle(self, holding: Holding) -> None:
         """The create of a holding succeeded: no longer in progress, and added optimistically unless deleted already."""

@@ -4,7 +4,7 @@ Two sums must hold: Sandberth's own (nominal sizes, CPU overcommitted by R, memo
 (effective requests of all Pods). No flag of the accounting changes either, so none can overfill a node.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sandberth.core.constraints import Constraints, Rejection
 from sandberth.core.fleet import Node
@@ -31,7 +31,14 @@ class Ask:
         """Return the effective requests on a node with this R."""
         if not self.divides_cpu:
             return self.requests
-        return replace(self.requests, cpu_millicores=divided_cpu(self.nominal.cpu_millicores, overcommit_percent))
+        requests = self.requests
+        return Requests(
+            divided_cpu(self.nominal.cpu_millicores, overcommit_percent),
+            requests.memory_bytes,
+            requests.ephemeral_storage_bytes,
+            requests.extended,
+            requests.host_ports,
+        )
 
 
 def divided_cpu(nominal_millicores: int, overcommit_percent: int) -> int:

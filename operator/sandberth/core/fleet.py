@@ -6,15 +6,16 @@ is noticed when its node is drawn, so nothing runs by the clock.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 
 from sandberth.core.account import Account
 from sandberth.core.constraints import Rejection
 from sandberth.core.ledger import Ledger
 from sandberth.core.node import NodeFacts, NodeSettings
-from sandberth.core.report import Freshness, Report
+from sandberth.core.report import Report
+from sandberth.core.sampling import Pool
+
+_NO_SETTINGS = NodeSettings()
 
 
 @dataclass(slots=True, eq=False)
@@ -23,9 +24,9 @@ class Node:
 
     facts: NodeFacts
     account: Account
-    settings: NodeSettings = field(default_factory=NodeSettings)
+    settings: NodeSettings = _NO_SETTINGS
     fact_changes: int = 0
-    pool: "Pool | None" = None
+    pool: Pool | None = None
     position: int = 0
     barred: Rejection | None = None
 
@@ -37,43 +38,6 @@ class Node:
     def overcommit_percent(self, default: int) -> int:
         """Return R for this node in percent."""
         return self.settings.overcommit_percent or default
-
-
-class Pool:
-    """Nodes in no particular order, to be drawn without replacement; removal and insertion are O(1)."""
-
-    def __init__(self) -> None:
-        self._nodes: list[Node] = []
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def add(self, node: Node) -> None:
-        """Put a node in; it must be in no pool."""
-        node.pool, node.position = self, len(self._nodes)
-        self._nodes.append(node)
-
-    def remove(self, node: Node) -> None:
-        """Take a node out, the last one filling its place."""
-        last = self._nodes.pop()
-        if last is not node:
-            self._nodes[node.position] = last
-            last.position = node.position
-        node.pool = None
-
-    def draw(self, rng: Random) -> Iterator[Node]:
-        """Yield every node once in uniformly random order, at O(1) a node that is looked at.
-
-        A partial Fisher-Yates shuffle on the list itself: any order is as good as another to the next draw.
-        The pool must not change while a draw is under way.
-        """
-        nodes = self._nodes
-        for here in range(len(nodes)):
-            there = here + int(rng.random() * (len(nodes) - here))
-            chosen = nodes[there]
-            nodes[there], nodes[here] = nodes[here], chosen
-            nodes[there].position, chosen.position = there, here
-            yield chosen
 
 
 class Fleet:
@@ -137,7 +101,10 @@ class Fleet:
 
     def expired(self, node: Node, now_s: float) -> bool:
         """Return whether the node's report is too old to trust (or absent)."""
-        return node.account.freshness(now_s) in {Freshness.STALE, Freshness.NO_REPORT}
+        account = node.account
+        # Usage expires first. Where it has not, that one number is enough, and the score reads it anyway: at thousands
+        # of nodes the time of a decision is the time to fetch what it reads from memory.
+        return now_s > account.usage_counts_until_s and now_s > account.report_counts_until_s
 
     def demote(self, node: Node) -> None:
         """Move a node whose report grew old to the second choice."""

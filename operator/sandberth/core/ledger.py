@@ -2,7 +2,8 @@
 
 Membership changes on evidence only, never by time:
 
-- a reservation holds room until its create is answered; an unknown outcome keeps it;
+- a reservation holds room until its create is answered; an unknown outcome keeps it, also when a Pod of the attempt
+  has come and gone meanwhile, because a create that was sent twice can make a second one;
 - a Pod object bound to the node holds room until it is gone or terminal, whatever a report says;
 - an ID that only the last complete report knows holds room unless it is a tombstone (its Pod was seen to end).
 
@@ -19,9 +20,11 @@ from sandberth.core.account import Account, Holding
 from sandberth.core.errors import LedgerError
 from sandberth.core.report import Report
 from sandberth.core.resources import ZERO, Requests, Resources
+from sandberth.core.usage import UsageFraction
 
 ABSENCES_THAT_END_A_TOMBSTONE = 2
 LISTINGS_THAT_MAKE_A_ZOMBIE = 3
+RESERVATION = "reservation of "  # begins the key of room kept beside a Pod of the same attempt on another node
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Ledger:
         self._pods: dict[str, Holding] = {}  # Pod UID -> holding
         self._unseen: dict[str, Holding] = {}  # holding key -> created, but not yet shown by the Pod cache
         self._pods_version = 0
+        self._usage = UsageFraction()
 
     # --- reading ---
 
@@ -61,6 +65,11 @@ class Ledger:
     def attempt(self, attempt_id: str) -> Holding | None:
         """Return the room that an attempt of ours holds, or None."""
         return self._attempts.get(attempt_id)
+
+    @property
+    def usage_fraction(self) -> float:
+        """Return the share of its size that a sandbox uses on average, in [0, 1], as the reports have shown it."""
+        return self._usage.value
 
     # --- nodes ---
 
@@ -97,17 +106,27 @@ class Ledger:
             if existing.node_name == account.node_name:
                 return
             raise LedgerError(f"attempt {attempt_id} holds room on {existing.node_name} already")
-        account.disinter(attempt_id)
-        holding = Holding(attempt_id, attempt_id, account.node_name, nominal, requests, starting=True, answered=False)
-        self._attempts[attempt_id] = holding
-        account.add(holding)
+        tombstone = account.tombstones.get(attempt_id)
+        ended_pod_uid = None if tombstone is None else tombstone.pod_uid
+        self._reserve(attempt_id, account.node_name, nominal, requests, ended_pod_uid)
 
     def release(self, attempt_id: str) -> None:
-        """Give a reservation back after a definite refusal; an attempt whose Pod is known keeps its room."""
+        """Give a reservation back after a definite refusal; an attempt whose Pod is known keeps its room.
+
+        What the last report lists under the ID counts again, unless it was seen to end.
+        """
         holding = self._attempts.get(attempt_id)
-        if holding is None or holding.pod_uid is not None:
+        if holding is None:
+            return
+        if holding.pod_uid is not None:
+            self._close(holding, ours=False)
             return
         self._drop(holding)
+        account = self._account_of(holding)
+        if holding.ended_pod_uid is not None:
+            self._bury(attempt_id, holding.node_name, holding.ended_pod_uid)
+        elif account is not None and attempt_id in account.listed:
+            account.set_reported_only({**account.reported_only, attempt_id: account.listed[attempt_id]})
 
     def create_answered(self, pod: PodHolding, resource_version: int) -> None:
         """The create of an attempt succeeded, or its Pod was found by name: the room is the Pod's from here.
@@ -117,9 +136,11 @@ class Ledger:
         if not pod.attempt_id:
             return
         former = self._attempts.get(pod.attempt_id)
-        if pod.pod_uid not in self._pods and self._has_ended(pod, resource_version):
+        if pod.pod_uid not in self._pods and self._has_ended(pod, former, resource_version):
             if former is not None and former.pod_uid is None:
                 self._end(former)
+            elif former is not None:
+                self._close(former, ours=False)
             return
         if former is not None and former.pod_uid not in {None, pod.pod_uid}:
             self._end(former)  # the name is the fence: our create succeeded, so the Pod before it is gone
@@ -128,11 +149,7 @@ class Ledger:
             self._resize(holding, pod)
             holding.created_version = max(holding.created_version, resource_version)
             self._unseen[holding.key] = holding
-        if not holding.answered:
-            holding.answered = True
-            account = self._account_of(holding)
-            if account is not None:
-                account.settle(holding)
+        self._close(holding, ours=True)
 
     def delete_answered(self, attempt_id: str) -> None:
         """The delete of an attempt's Pod was accepted: the optimistic sum drops it, its room stays held."""
@@ -155,9 +172,14 @@ class Ledger:
             holding.starting = pod.starting
 
     def pod_ended(self, pod_uid: str, attempt_id: str | None, node_name: str) -> None:
-        """The Pod is gone or terminal: its room is free, and an older report cannot bring it back."""
+        """The Pod is gone or terminal: its room is free, and an older report cannot bring it back.
+
+        Where the create is still open, the room stays the reservation's until that is answered.
+        """
         holding = self._pods.get(pod_uid)
-        if holding is not None:
+        if holding is not None and holding.reservation is not None:
+            self._reopen(holding, holding.reservation)
+        elif holding is not None:
             self._end(holding)
         elif attempt_id and attempt_id not in self._attempts:
             self._bury(attempt_id, node_name, pod_uid)
@@ -187,11 +209,11 @@ class Ledger:
                 account.retired_histories.add(last.history)
             elif report.version <= last.version:
                 return False
-        account.report = report
-        account.report_seen_at_s = now_s
-        account.delta_cpu = account.delta_memory = 0
+        account.take_report(report, now_s)
         if report.complete:
             self._apply_listing(account, report)
+        account.accounted_at_report_cpu = _accounted_at(report, account)
+        self._usage.learn(report)
         return True
 
     def _apply_listing(self, account: Account, report: Report) -> None:
@@ -211,6 +233,7 @@ class Ledger:
                 tombstone.absent += 1
                 if tombstone.absent >= ABSENCES_THAT_END_A_TOMBSTONE:
                     del account.tombstones[attempt_id]
+        account.listed = report.sandboxes
         account.set_reported_only(reported_only)
 
     # --- inner workings ---
@@ -219,9 +242,9 @@ class Ledger:
         node_uid = self._node_uids.get(holding.node_name)
         return None if node_uid is None else self._accounts[node_uid]
 
-    def _has_ended(self, pod: PodHolding, resource_version: int) -> bool:
+    def _has_ended(self, pod: PodHolding, former: Holding | None, resource_version: int) -> bool:
         """Return whether the Pod cache shows that a Pod it does not hold has come and gone."""
-        if resource_version <= self._pods_version:
+        if resource_version <= self._pods_version or (former is not None and former.ended_pod_uid == pod.pod_uid):
             return True
         node_uid = self._node_uids.get(pod.node_name)
         tombstone = None if node_uid is None else self._accounts[node_uid].tombstones.get(pod.attempt_id or "")
@@ -253,6 +276,7 @@ class Ledger:
             self._attach(holding)
         elif holding.node_name != pod.node_name:
             self._move(holding, pod.node_name)
+            self._keep_reservation(holding)
         if holding.pod_uid is None:
             holding.pod_uid = pod.pod_uid
             self._pods[pod.pod_uid] = holding
@@ -304,7 +328,58 @@ class Ledger:
         self._remove_optimistically(holding)
         self._drop(holding)
         if holding.attempt_id is not None:
-            self._bury(holding.attempt_id, holding.node_name, holding.pod_uid)
+            self._bury(holding.attempt_id, holding.node_name, holding.pod_uid or holding.ended_pod_uid)
+
+    def _close(self, holding: Holding, *, ours: bool) -> None:
+        """The create of an attempt is answered: its room is its Pod's alone, added optimistically if we made it."""
+        holding.reservation = None
+        self._drop_beside(holding)
+        if holding.answered:
+            return
+        holding.answered = True
+        account = self._account_of(holding)
+        if account is not None:
+            account.settle(holding)
+            if not ours and holding.counts_optimistically:
+                account.shift_delta(holding.nominal, -1)
+
+    def _keep_reservation(self, holding: Holding) -> None:
+        """Hold room where the create is aimed at, too: it is open, and a Pod of the attempt showed up elsewhere."""
+        if holding.reservation is None or holding.beside is not None:
+            return
+        node_name, nominal, requests = holding.reservation
+        key = RESERVATION + holding.key
+        holding.beside = Holding(key, None, node_name, nominal, requests, starting=True, answered=False)
+        self._attach(holding.beside)
+
+    def _drop_beside(self, holding: Holding) -> None:
+        if holding.beside is not None:
+            self._detach(holding.beside)
+            holding.beside = None
+
+    def _reopen(self, holding: Holding, reservation: tuple[str, Resources, Requests]) -> None:
+        """Take its Pod from an attempt whose create is open; what is left is the reservation, where it was made."""
+        self._drop(holding)
+        node_name, nominal, requests = reservation
+        self._reserve(holding.key, node_name, nominal, requests, holding.pod_uid)
+        if holding.node_name != node_name:
+            self._bury(holding.key, holding.node_name, holding.pod_uid)
+
+    def _reserve(
+        self, attempt_id: str, node_name: str, nominal: Resources, requests: Requests, ended_pod_uid: str | None
+    ) -> None:
+        holding = self._attempts[attempt_id] = Holding(
+            attempt_id,
+            attempt_id,
+            node_name,
+            nominal,
+            requests,
+            starting=True,
+            answered=False,
+            reservation=(node_name, nominal, requests),
+            ended_pod_uid=ended_pod_uid,
+        )
+        self._attach(holding)
 
     def _bury(self, attempt_id: str, node_name: str, pod_uid: str | None) -> None:
         node_uid = self._node_uids.get(node_name)
@@ -313,6 +388,7 @@ class Ledger:
 
     def _drop(self, holding: Holding) -> None:
         self._detach(holding)
+        self._drop_beside(holding)
         if holding.attempt_id is not None:
             self._attempts.pop(holding.attempt_id, None)
         self._unseen.pop(holding.key, None)
@@ -345,3 +421,15 @@ class Ledger:
             reported = sum((size for size in account.reported_only.values()), ZERO)
             if reported != account.reconciled - account.held:
                 raise LedgerError(f"{account.node_name}: what only the report knows is summed wrongly")
+
+
+def _accounted_at(report: Report, account: Account) -> int:
+    """Return the reconciled CPU sum, in millicores, at the instant of the report that was just taken in.
+
+    Sandboxes come and go between the snapshot and its arrival: those that it lists count, others do not. A report that
+    lists only some stands for its arrival.
+    """
+    if not report.complete:
+        return account.reconciled.cpu_millicores
+    ours = sum(item.nominal.cpu_millicores for item in account.holdings.values() if item.attempt_id is not None)
+    return account.held_cpu - ours + sum(size.cpu_millicores for size in report.sandboxes.values())

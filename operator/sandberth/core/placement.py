@@ -3,15 +3,18 @@
 Source: E2B's placement (e2b-dev/infra, placement_best_of_K), with a fit check that no flag can switch off.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from random import Random
 
 from sandberth.core.account import View
 from sandberth.core.constraints import Rejection
 from sandberth.core.fit import Ask, shortage
 from sandberth.core.fleet import Fleet, Node
+from sandberth.core.sampling import Sampler
+
+MAX_CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Parameters:
     alpha_percent: int = 50
     view: View = View.METRICS
     starting_cap: int | None = None  # None: no cap; a node's own maxStarting replaces the number
+    sampler: Sampler = Sampler.UNIFORM
+    projected_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Why this node, or why none: `candidates` best first, and how many nodes were passed over for what.
+    """Why this node, or why none: how many were `compared`, and how many passed over for what.
 
+    `candidates` are the best of those compared, best first, at most MAX_CANDIDATES.
     `rejected` counts the nodes that were looked at: all of them where none was chosen.
     `preferred` is None without a preferred node, else whether it was taken.
     """
 
     chosen: Candidate | None
     candidates: tuple[Candidate, ...] = ()
+    compared: int = 0
     rejected: Mapping[Rejection, int] = field(default_factory=dict)
     second_choice: bool = False
     preferred: bool | None = None
@@ -88,17 +95,20 @@ def choose(
         preferred_rejection = None if node is None else rejection(node, ask, excluded, parameters)
         preferred = node is not None and preferred_rejection is None
         if node is not None and preferred:
-            candidate = _candidate(node, ask, parameters, now_s)
-            return Decision(candidate, (candidate,), second_choice=fleet.expired(node, now_s), preferred=True)
-    rejected: Counter[Rejection] = Counter({why: count for why, count in fleet.barred.items() if count})
+            candidates = _best([node], fleet, ask, parameters, now_s)
+            second_choice = fleet.expired(node, now_s)
+            return Decision(candidates[0], candidates, 1, second_choice=second_choice, preferred=True)
+    rejected = {why: count for why, count in fleet.barred.items() if count}
+    # Where all nodes are compared, how they are picked makes no difference.
+    sampler = Sampler.UNIFORM if parameters.sample_size is None else parameters.sampler
     for pool in (fleet.fresh, fleet.second_choice):
         outdated: list[Node] = []
         nodes: list[Node] = []
-        for node in pool.draw(rng):
+        for node in pool.sample(sampler, rng):
             if pool is fleet.fresh and fleet.expired(node, now_s):
                 outdated.append(node)
             elif (why := rejection(node, ask, excluded, parameters)) is not None:
-                rejected[why] += 1  # and the node does not use up one of the K
+                rejected[why] = rejected.get(why, 0) + 1  # and the node does not use up one of the K
             else:
                 nodes.append(node)
                 if len(nodes) == parameters.sample_size:
@@ -106,24 +116,24 @@ def choose(
         for node in outdated:
             fleet.demote(node)
         if nodes:
-            # The order of the draw is random, so the first of equal scores is a random one.
-            candidates = sorted((_candidate(n, ask, parameters, now_s) for n in nodes), key=lambda c: c.score)
+            candidates = _best(nodes, fleet, ask, parameters, now_s)
             return Decision(
                 candidates[0],
-                tuple(candidates),
+                candidates,
+                len(nodes),
                 rejected,
                 pool is fleet.second_choice,
                 preferred,
                 preferred_rejection,
             )
-    return Decision(None, (), rejected, preferred=preferred, preferred_rejection=preferred_rejection)
+    return Decision(None, rejected=rejected, preferred=preferred, preferred_rejection=preferred_rejection)
 
 
 def rejection(node: Node, ask: Ask, excluded: frozenset[str], parameters: Parameters) -> Rejection | None:
     """Return why `node` cannot take `ask` now, or None where it is eligible."""
     if node.barred is not None:
         return node.barred
-    if node.facts.uid in excluded:
+    if excluded and node.facts.uid in excluded:
         return Rejection.EXCLUDED
     if (why := ask.constraints.rejection(node.facts)) is not None:
         return why
@@ -137,29 +147,36 @@ def rejection(node: Node, ask: Ask, excluded: frozenset[str], parameters: Parame
     return shortage(node, ask, node.overcommit_percent(parameters.overcommit_percent))
 
 
-def _candidate(node: Node, ask: Ask, parameters: Parameters, now_s: float) -> Candidate:
-    account = node.account
-    accounted = account.accounted(parameters.view, now_s).cpu_millicores
-    return Candidate(
-        node,
-        score(
+def _best(nodes: list[Node], fleet: Fleet, ask: Ask, parameters: Parameters, now_s: float) -> tuple[Candidate, ...]:
+    """Return the nodes with the lowest scores, best first.
+
+    The order of `nodes` is random and the sort is stable, so the first of equal scores is a random one.
+    """
+    usage_fraction = fleet.ledger.usage_fraction if parameters.projected_usage else 0.0
+    scored: list[tuple[float, int, Node]] = []
+    for node in nodes:
+        account = node.account
+        accounted = account.accounted_cpu(parameters.view, now_s)
+        load = score(
             ask.nominal.cpu_millicores,
             accounted,
-            account.used_cpu(now_s),
+            account.used_cpu(now_s, usage_fraction),
             node.facts.allocatable.cpu_millicores,
             alpha_percent=parameters.alpha_percent,
             overcommit_percent=node.overcommit_percent(parameters.overcommit_percent),
-        ),
-        accounted,
-        account.in_progress,
-        account.report_age_seconds(now_s),
+        )
+        scored.append((load, accounted, node))
+    scored.sort(key=itemgetter(0))
+    return tuple(
+        Candidate(node, load, accounted, node.account.in_progress, node.account.report_age_seconds(now_s))
+        for load, accounted, node in scored[:MAX_CANDIDATES]
     )
 
 
 def score(
     asked_cpu: int,
     accounted_cpu: int,
-    used_cpu: int,
+    used_cpu: float,
     allocatable_cpu: int,
     *,
     alpha_percent: int,

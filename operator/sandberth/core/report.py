@@ -42,11 +42,16 @@ class Report:
         """(epoch, sequence): the only order that is trusted."""
         return self.epoch, self.sequence
 
-    def freshness(self, age_seconds: float) -> Freshness:
-        """Return how far to trust this report `age_seconds` after it was first seen."""
-        intervals = age_seconds / self.interval_seconds if self.interval_seconds > 0 else age_seconds
-        if intervals > REPORT_EXPIRES_AFTER_INTERVALS:
-            return Freshness.STALE
-        if intervals > USAGE_EXPIRES_AFTER_INTERVALS:
-            return Freshness.USAGE_EXPIRED
-        return Freshness.FRESH
+    @property
+    def usage_expires_after_seconds(self) -> float:
+        """How long its usage counts after it was first seen."""
+        return USAGE_EXPIRES_AFTER_INTERVALS * self._interval_seconds
+
+    @property
+    def expires_after_seconds(self) -> float:
+        """How long it is trusted at all after it was first seen."""
+        return REPORT_EXPIRES_AFTER_INTERVALS * self._interval_seconds
+
+    @property
+    def _interval_seconds(self) -> float:
+        return self.interval_seconds if self.interval_seconds > 0 else 1.0

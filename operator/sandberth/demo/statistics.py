@@ -1,10 +1,10 @@
 """The numbers of one burst, and what they must show."""
 
-import math
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from sandberth.sim.measures import coefficient_of_variation
 
 HERD_CV_COUNT = 0.4
 EVEN_CV_COUNT = 0.05
@@ -46,12 +46,6 @@ class Outcome:
             "running": self.running,
             "seconds": round(self.seconds, 2),
         }
-
-
-def coefficient_of_variation(values: Sequence[float]) -> float:
-    """Return the population standard deviation over the mean; 0 where all are 0, or there are none."""
-    mean = math.fsum(values) / len(values) if values else 0.0
-    return statistics.pstdev(values) / mean if mean else 0.0
 
 
 def kept_pace(outcome: Outcome, rate: float) -> bool:

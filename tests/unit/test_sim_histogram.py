@@ -1,6 +1,6 @@
 import pytest
 
-from sandberth.demo.histogram import bar_length, histogram
+from sandberth.sim.histogram import bar_length, histogram
 
 
 def test_each_node_has_its_name_a_bar_and_its_count() -> None:
