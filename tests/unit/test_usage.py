@@ -108,7 +108,6 @@ def test_after_three_intervals_the_report_counts_no_more_and_the_share_of_all_th
     assert account.used_cpu(NOW_S + 60.1, fraction) == used
 
 
-
 def test_nothing_is_projected_from_a_report_without_usage(ledger: Ledger, account: Account) -> None:
     ledger.accept_report(a_report(NODE), NOW_S)
     hold(ledger, "a.1")
