@@ -15,7 +15,9 @@ from sandberth.kube.pods import PodFacts
 from tests.prove import cases
 from tests.prove.prove import first_fault
 from tests.prove.side import Box, Side
-from tests.unit import test_ledger as unit
+from tests.unit.ledger import books
+from tests.unit.ledger import test_ledger_pods as pods
+from tests.unit.ledger import test_ledger_reports as reports
 
 SCHEDULES = 5_000
 Case = Callable[[type[Side]], None]
@@ -119,8 +121,8 @@ class Mutant:
             cases.run_case(case, self.wrong)
             return
         ledger = self.wrong()
-        ledger.node_appeared(unit.NODE, "node-a")
-        ledger.node_appeared(unit.OTHER, "node-b")
+        ledger.node_appeared(books.NODE, "node-a")
+        ledger.node_appeared(books.OTHER, "node-b")
         case(ledger)
 
 
@@ -128,7 +130,7 @@ MUTANTS = (
     Mutant(
         "report absence frees an attempt whose Pod is present",
         AbsenceFrees,
-        (unit.test_case_1_a_report_from_before_the_create_does_not_lose_the_attempt,),
+        (reports.test_case_1_a_report_from_before_the_create_does_not_lose_the_attempt,),
     ),
     Mutant("room freed on a create timeout", TimeoutFrees, (cases.a_create_that_times_out_keeps_its_room,)),
     Mutant(
@@ -139,29 +141,31 @@ MUTANTS = (
     Mutant(
         "no tombstones",
         NoTombstones,
-        (unit.test_a_terminal_pod_at_first_sight_holds_nothing_and_cannot_come_back_by_a_report,),
+        (pods.test_a_terminal_pod_at_first_sight_holds_nothing_and_cannot_come_back_by_a_report,),
     ),
-    Mutant("tombstone dropped too early", HastyTombstones, (unit.test_a_tombstone_outlives_one_absence_and_not_two,)),
+    Mutant(
+        "tombstone dropped too early", HastyTombstones, (reports.test_a_tombstone_outlives_one_absence_and_not_two,)
+    ),
     Mutant(
         "re-add on a late answer",
         LateAnswerAddsAgain,
         (
-            unit.test_an_answer_after_the_end_moves_no_sum_when_the_tombstone_has_gone,
-            unit.test_a_late_answer_repeated_after_the_end_does_not_add_again,
+            pods.test_an_answer_after_the_end_moves_no_sum_when_the_tombstone_has_gone,
+            pods.test_a_late_answer_repeated_after_the_end_does_not_add_again,
         ),
     ),
     Mutant(
         "out-of-order or foreign-history reports accepted",
         AnyReport,
         (
-            partial(unit.test_a_report_that_is_not_newer_is_dropped, epoch=1, sequence=99),
-            unit.test_a_new_object_is_a_new_history_and_the_old_one_is_retired,
+            partial(reports.test_a_report_that_is_not_newer_is_dropped, epoch=1, sequence=99),
+            reports.test_a_new_object_is_a_new_history_and_the_old_one_is_retired,
         ),
     ),
     Mutant(
         "room given back at the delete's answer",
         DeleteFrees,
-        (unit.test_every_add_has_its_remove_without_a_report_in_between,),
+        (reports.test_every_add_has_its_remove_without_a_report_in_between,),
     ),
     Mutant("restart without rebuild", NoRebuild, (cases.a_restart_finds_every_pod,)),
 )
