@@ -165,7 +165,7 @@ def test_an_unknown_key_is_warned_of_once(operator: OperatorProgram, objects: Ob
         wait_for(lambda: events.messages("InvalidFlag"), what="a later warning")
 
         assert events.messages("UnknownFlag") == [
-            "best-of-k-sampel-size is no flag that Sandberth knows; nothing reads it"
+            "no flag that Sandberth knows, and nothing reads it: best-of-k-sampel-size"
         ]
     finally:
         _set(objects, {"best-of-k-sampel-size": None})

@@ -144,11 +144,11 @@ def test_usage_counts_for_three_intervals_and_the_report_for_ten(
     node = berths.add_node()
     reporter.report(node, 1, 1, "2", used={"cpu": "4", "memory": "1Gi"}, intervalSeconds=0.1)
 
-    def fresh_reason() -> str:
+    def schedulable_reason() -> str:
         status = (berths.capacity(node) or {}).get("status") or {}
-        return str(condition(status, "Fresh").get("reason"))
+        return str(condition(status, "Schedulable").get("reason"))  # Fresh is False from the third interval on
 
-    wait_for(lambda: fresh_reason() == "Stale", 15, "the report has grown old")
+    wait_for(lambda: schedulable_reason() == "Stale", 30, "the report has grown old")
     candidate = _candidate(berths, "box")
 
     assert candidate["accounted"] == "0"  # what the operator itself knows
