@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -171,20 +170,14 @@ def test_a_typo_in_a_template_is_refused_in_the_words_of_the_server_until_correc
 def test_what_the_server_refuses_is_not_sent_again_in_a_hot_loop(berths: Berths, audit: AuditLog) -> None:
     berths.add_node()
     position = audit.position()
-    moments: list[float] = []
-
-    def third_try() -> bool:
-        if len(pod_creates(audit, berths.namespace, position)) > len(moments):
-            moments.append(time.monotonic())
-        return len(moments) == 3
+    began = time.monotonic()
 
     berths.apply("box", a_template_spec(containers=[{"name": "Main", "image": "busybox"}]))
-    wait_for(third_try, what="it is sent a third time")
+    wait_for(lambda: len(pod_creates(audit, berths.namespace, position)) == 3, what="it is sent a third time")
 
-    pauses = [later - earlier for earlier, later in pairwise(moments)]
-    assert pauses[0] > 0.7
-    assert pauses[1] > 1.5
-    writes = [write for write in audit.writes(position) if write.resource == "sandboxes/status"]
+    # Two pauses, of 1 and 2 s but for a fifth, lie before it; a busy machine only makes them longer.
+    assert time.monotonic() - began > 0.8 + 1.6
+    writes = [w for w in audit.writes(position) if (w.resource, w.namespace) == ("sandboxes/status", berths.namespace)]
     assert len(writes) == 1
     assert "spec.containers[0].name" in berths.refused("box", "InvalidPod")
 

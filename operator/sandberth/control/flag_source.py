@@ -48,10 +48,13 @@ class FlagSource:
             self._changed()
 
     def deleted(self, body: Mapping[str, Any]) -> None:
-        """The ConfigMap is gone: every key returns to its default."""
+        """The ConfigMap is gone: every key returns to its default. News that comes after a newer map has no effect."""
         metadata = body["metadata"]
-        if metadata["name"] == names.FLAGS_CONFIGMAP and metadata["namespace"] == self._state.settings.namespace:
-            self.version = max(self.version, int(metadata["resourceVersion"]))
+        version = int(metadata["resourceVersion"])
+        if metadata["name"] != names.FLAGS_CONFIGMAP or metadata["namespace"] != self._state.settings.namespace:
+            return
+        if version >= self.version:
+            self.version = version
             self.observe(None)
 
     async def post_events(self) -> None:

@@ -56,11 +56,6 @@ def with_condition(
     return status.model_copy(update={"conditions": tuple(conditions)})
 
 
-def without_condition(status: SandboxStatus, kind: SandboxCondition) -> SandboxStatus:
-    """Return the status without one condition."""
-    return status.model_copy(update={"conditions": tuple(c for c in status.conditions if c.type != kind)})
-
-
 def shortened(message: str) -> str:
     """Return a message that fits into a condition."""
     return message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"

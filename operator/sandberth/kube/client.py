@@ -23,7 +23,6 @@ from sandberth.kube.kubeconfig import ClusterAccess
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 Params = Mapping[str, str | int]
 
