@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from sandberth.core.account import View
 from sandberth.core.placement import Parameters
 from sandberth.core.sampling import Sampler
+from sandberth.core.views import View
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})

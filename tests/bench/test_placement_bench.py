@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sandberth.core.account import View
 from sandberth.core.constraints import Constraints
 from sandberth.core.fit import Ask
 from sandberth.core.fleet import Fleet
 from sandberth.core.placement import Parameters, place
 from sandberth.core.sampling import Sampler
+from sandberth.core.views import View
 from tests.builders import NOW_S, a_fleet, a_node, a_report, a_size, an_ask, hold
 
 pytestmark = pytest.mark.bench

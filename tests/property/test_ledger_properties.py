@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from sandberth.core.account import View
 from sandberth.core.ledger import Ledger, PodHolding
 from sandberth.core.resources import Requests, Resources
+from sandberth.core.views import View
 from tests.builders import NOW_S, a_report
 
 NAMES = ("a", "b", "c")

@@ -24,7 +24,7 @@ from tests.prove.side import Side, facts_as_answers
 
 BATCH = 250
 FIRST = 1_000_000 if os.environ.get("CI") else Random().randrange(10**9)
-CLOCKS = {"report_seen_at_s", "usage_counts_until_s", "report_counts_until_s"}
+CLOCKS = {"block", "report_seen_at_s", "usage_counts_until_s", "report_counts_until_s"}
 
 
 @pytest.mark.parametrize("batch", range(8))

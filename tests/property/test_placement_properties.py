@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sandberth.core.account import View
 from sandberth.core.fit import Ask, shortage
 from sandberth.core.fleet import Fleet, Node
 from sandberth.core.ledger import Ledger, PodHolding
@@ -16,6 +15,7 @@ from sandberth.core.node import Allocatable
 from sandberth.core.placement import Parameters, choose, place, rejection, score
 from sandberth.core.resources import Requests, Resources
 from sandberth.core.sampling import MAX_CARDS_PER_NODE, Sampler
+from sandberth.core.views import View
 from tests.builders import NOW_S, a_fleet, a_node, a_report, an_allocatable, settings_of
 
 UIDS = st.sampled_from([f"uid-{number}" for number in range(6)])
@@ -201,7 +201,7 @@ class Pools(RuleBasedStateMachine):
         fresh = {
             uid
             for uid, node in self.fleet.nodes.items()
-            if rejection(node, ask, frozenset(), Parameters()) is None and not self.fleet.expired(node, self.now_s)
+            if rejection(node, ask, frozenset(), Parameters()) is None and not node.account.figures.expired(self.now_s)
         }
 
         parameters = Parameters(sample_size=k, sampler=sampler)
@@ -218,7 +218,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule()
     def demote_what_grew_old(self) -> None:
-        for node in [node for node in self.fleet.fresh.draw(self.rng) if self.fleet.expired(node, self.now_s)]:
+        for node in [node for node in self.fleet.fresh.draw(self.rng) if node.account.figures.expired(self.now_s)]:
             self.fleet.demote(node)
 
     @rule(number=st.integers(0, 10**9))

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from sandberth.core.account import Account, View
+from sandberth.core.account import Account
 from sandberth.core.errors import LedgerError
 from sandberth.core.ledger import Ledger
 from sandberth.core.resources import Resources
+from sandberth.core.views import View
 from tests.prove.knowledge import ZOMBIE_AT
 from tests.prove.side import Box, Side
 from tests.prove.world import World, total

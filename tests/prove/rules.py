@@ -4,7 +4,7 @@ So one set of moves serves the plain loop (a seeded random number) and Hypothesi
 A move that is not possible just now does nothing.
 """
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from tests.prove.checks import Broken, check, check_rest, check_sums, picture
 from tests.prove.creating import Creating
 from tests.prove.side import Box

@@ -2,10 +2,11 @@
 
 import pytest
 
-from sandberth.core.account import MAX_TOMBSTONES, Account, Holding, View
+from sandberth.core.account import MAX_TOMBSTONES, Account, Holding
 from sandberth.core.ledger import Ledger
 from sandberth.core.report import Freshness
 from sandberth.core.resources import ZERO, Requests, Resources
+from sandberth.core.views import View
 from tests.builders import GIB, NOW_S, a_pod, a_report, a_size, some_requests
 
 NODE = "uid-of-node-a"
@@ -78,16 +79,16 @@ def test_reading_a_view_changes_nothing(ledger: Ledger, account: Account) -> Non
 
 
 def test_usage_counts_while_the_report_is_fresh(ledger: Ledger, account: Account) -> None:
-    assert account.used_cpu(NOW_S) == 0
+    assert account.figures.projected_cpu(NOW_S) == 0
     ledger.accept_report(a_report(NODE, used=a_size(800)), NOW_S)
 
-    assert [account.used_cpu(NOW_S + age) for age in (0, 60, 60.1)] == [800, 800, 0]
+    assert [account.figures.projected_cpu(NOW_S + age) for age in (0, 60, 60.1)] == [800, 800, 0]
 
 
 def test_usage_that_was_not_reported_counts_as_none(ledger: Ledger, account: Account) -> None:
     ledger.accept_report(a_report(NODE, used=None), NOW_S)
 
-    assert account.used_cpu(NOW_S) == 0
+    assert account.figures.projected_cpu(NOW_S) == 0
 
 
 def test_age_and_freshness_go_by_our_own_clock_since_the_report_was_seen(ledger: Ledger, account: Account) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sandberth.core.account import View
 from sandberth.core.placement import Parameters
 from sandberth.core.sampling import Sampler
+from sandberth.core.views import View
 from sandberth.flags import KEYS, Flags, read
 
 OPTIMISTIC = "sandbox-placement-optimistic-resource-accounting"

@@ -154,8 +154,8 @@ def test_settings_of_an_unknown_node_say_nothing() -> None:
 def test_an_old_report_makes_a_node_second_choice_until_the_next() -> None:
     fleet = a_fleet()
     node = fleet.nodes[NODE]
-    assert not fleet.expired(node, NOW_S + 200)
-    assert fleet.expired(node, NOW_S + 201)
+    assert not node.account.figures.expired(NOW_S + 200)
+    assert node.account.figures.expired(NOW_S + 201)
 
     fleet.demote(node)
     assert where(fleet) == "second choice"

@@ -6,13 +6,14 @@ from random import Random
 
 import pytest
 
-from sandberth.core.account import View
 from sandberth.core.constraints import Constraints, Rejection, Requirement, Term, Toleration
 from sandberth.core.fit import Ask
 from sandberth.core.fleet import Fleet
 from sandberth.core.node import NodeFacts, Taint
 from sandberth.core.placement import Decision, Parameters, choose, place, score
 from sandberth.core.resources import Requests
+from sandberth.core.sampling import Sampler
+from sandberth.core.views import View
 from tests.builders import (
     GIB,
     NOW_S,
@@ -408,3 +409,30 @@ def test_a_preferred_node_is_named_also_when_nothing_is_eligible() -> None:
 
 def test_without_a_preferred_node_nothing_is_said_of_one() -> None:
     assert decide(a_fleet()).preferred is None
+
+
+def test_from_a_deck_a_node_that_looks_empty_is_chosen_once_a_deck_and_no_more() -> None:
+    """Its report stands still: by chance alone it would be chosen whenever it is among the three."""
+    fleet = a_fleet(*nodes(30))
+    for number in range(1, 30):
+        fleet.accept_report(a_report(f"uid-of-n{number}", 2, allocated=a_size(5_000)), NOW_S)
+    rng, chosen = Random(0), Counter[str]()
+
+    for _ in range(300):  # two new cards each: 20 decks
+        parameters = Parameters(3, view=View.METRICS, sampler=Sampler.DECK)
+        decision = choose(fleet, an_ask(), parameters=parameters, rng=rng, now_s=NOW_S)
+        chosen.update([chosen_name(decision) or "none"])
+
+    assert chosen["n0"] == pytest.approx(20, abs=1)
+
+
+def test_from_a_deck_the_runner_up_is_compared_again() -> None:
+    fleet, rng = a_fleet(*nodes(30)), Random(0)
+    parameters = Parameters(3, sampler=Sampler.DECK)
+    runner_up = None
+
+    for _ in range(50):
+        decision = choose(fleet, an_ask(), parameters=parameters, rng=rng, now_s=NOW_S)
+        if runner_up is not None:
+            assert runner_up in [candidate.node for candidate in decision.candidates]
+        runner_up = decision.candidates[1].node

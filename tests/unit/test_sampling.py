@@ -154,3 +154,50 @@ def test_a_pool_is_sampled_as_the_sampler_says() -> None:
 
     assert set(dealt.values()) == {1}
     assert max(drawn.values()) > 1
+
+
+# --- the remembered node ---
+
+
+def test_the_next_deal_begins_with_the_remembered_node_and_one_alone_does() -> None:
+    fleet, rng = a_fleet_of(*[8_000] * 10), Random(9)
+
+    fleet.fresh.remember(fleet.nodes["uid-of-n7"], 3)
+
+    first = hand(fleet.fresh, 10, rng)
+    assert first[0] == "n7"
+    assert sorted(first) == sorted(f"n{number}" for number in range(10))
+    assert {hand(fleet.fresh, 1, rng)[0] for _ in range(10)} == set(first)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_where_few_are_compared_all_are_new(size: int) -> None:
+    fleet = a_fleet_of(*[8_000] * 10)
+
+    fleet.fresh.remember(fleet.nodes["uid-of-n7"], size)
+
+    assert hand(fleet.fresh, size, Random(0)) == hand(a_fleet_of(*[8_000] * 10).fresh, size, Random(0))
+
+
+def test_a_remembered_node_that_left_is_not_dealt() -> None:
+    fleet, rng = a_fleet_of(*[8_000] * 4), Random(10)
+    fleet.fresh.remember(fleet.nodes["uid-of-n1"], 3)
+
+    fleet.observe_node(a_node("n1", cordoned=True))
+
+    assert sorted(hand(fleet.fresh, 4, rng)) == ["n0", "n2", "n3"]
+
+
+def test_a_remembered_node_costs_no_card() -> None:
+    """Each of twelve nodes is compared anew once a deck: six decisions of two new cards, and the runner-up beside."""
+    fleet, rng = a_fleet_of(*[8_000] * 12), Random(11)
+    new: Counter[str] = Counter()
+
+    for _ in range(60):
+        remembered = fleet.fresh._remembered
+        dealt = list(islice(fleet.fresh.deal(rng), 3))
+        new.update(node.facts.name for node in dealt if node is not remembered)
+        fleet.fresh.remember(dealt[1], 3)
+
+    assert max(new.values()) - min(new.values()) <= 2
+    assert sum(new.values()) == 3 + 59 * 2

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim.distributions import fixed, parse_times
 from sandberth.sim.engine import Outcome, simulate
 from sandberth.sim.scenarios import SCENARIOS

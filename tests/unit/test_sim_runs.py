@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim import runs
 from sandberth.sim.distributions import parse_times
 from sandberth.sim.runs import as_json, run_all

@@ -4,12 +4,13 @@ from random import Random
 
 import pytest
 
-from sandberth.core.account import Account, View
+from sandberth.core.account import Account
 from sandberth.core.ledger import Ledger
 from sandberth.core.placement import Parameters, choose
 from sandberth.core.report import Report
 from sandberth.core.resources import Requests
 from sandberth.core.usage import UsageFraction
+from sandberth.core.views import View
 from tests.builders import NOW_S, a_fleet, a_node, a_pod, a_report, a_size, an_ask, some_requests
 
 NODE = "uid-of-node-a"
@@ -47,9 +48,9 @@ def test_what_came_since_the_report_is_taken_to_use_its_share(ledger: Ledger, ac
     ledger.accept_report(a_listing(1_200, "a.1", "b.1"), NOW_S)
     ledger.reserve("c.1", NODE, a_size(1_000), some_requests(a_size(1_000)))
 
-    assert account.used_cpu(NOW_S) == 1_200
-    assert account.used_cpu(NOW_S, 0.5) == 1_200 + 500
-    assert account.used_cpu(NOW_S, 1.0) == 1_200 + 1_000
+    assert account.figures.projected_cpu(NOW_S) == 1_200
+    assert account.figures.projected_cpu(NOW_S, 0.5) == 1_200 + 500
+    assert account.figures.projected_cpu(NOW_S, 1.0) == 1_200 + 1_000
 
 
 def test_what_went_since_the_report_no_longer_uses_its_share(ledger: Ledger, account: Account) -> None:
@@ -57,7 +58,7 @@ def test_what_went_since_the_report_no_longer_uses_its_share(ledger: Ledger, acc
     ledger.accept_report(a_listing(1_200, "a.1", "b.1"), NOW_S)
     ledger.pod_ended("pod-of-a.1", "a.1", "node-a")
 
-    assert account.used_cpu(NOW_S, 0.5) == 700
+    assert account.figures.projected_cpu(NOW_S, 0.5) == 700
 
 
 def test_a_projection_is_never_below_nothing(ledger: Ledger, account: Account) -> None:
@@ -65,7 +66,7 @@ def test_a_projection_is_never_below_nothing(ledger: Ledger, account: Account) -
     ledger.accept_report(a_listing(100, "a.1", "b.1"), NOW_S)
     ledger.pod_ended("pod-of-a.1", "a.1", "node-a")
 
-    assert account.used_cpu(NOW_S, 1.0) == 0
+    assert account.figures.projected_cpu(NOW_S, 1.0) == 0
 
 
 def test_with_nothing_changed_the_projection_is_the_reported_usage(ledger: Ledger, account: Account) -> None:
@@ -74,7 +75,7 @@ def test_with_nothing_changed_the_projection_is_the_reported_usage(ledger: Ledge
 
     ledger.accept_report(a_listing(700, "a.1", "seen-by-the-node-alone.1", allocated=5_000), NOW_S)
 
-    assert account.used_cpu(NOW_S, 1.0) == 700
+    assert account.figures.projected_cpu(NOW_S, 1.0) == 700
 
 
 def test_what_a_late_report_has_not_seen_is_projected(ledger: Ledger, account: Account) -> None:
@@ -85,17 +86,17 @@ def test_what_a_late_report_has_not_seen_is_projected(ledger: Ledger, account: A
 
     ledger.accept_report(a_listing(900, "old.1"), NOW_S)
 
-    assert account.used_cpu(NOW_S, 0.5) == 900 - 500 + 500 + 500
+    assert account.figures.projected_cpu(NOW_S, 0.5) == 900 - 500 + 500 + 500
 
 
 def test_a_report_that_lists_not_all_stands_for_its_arrival(ledger: Ledger, account: Account) -> None:
     hold(ledger, "a.1", "b.1")
     ledger.accept_report(a_report(NODE, used=a_size(900), complete=False), NOW_S)
-    assert account.used_cpu(NOW_S, 1.0) == 900
+    assert account.figures.projected_cpu(NOW_S, 1.0) == 900
 
     hold(ledger, "c.1")
 
-    assert account.used_cpu(NOW_S, 1.0) == 1_900
+    assert account.figures.projected_cpu(NOW_S, 1.0) == 1_900
 
 
 @pytest.mark.parametrize(("fraction", "used"), [(0.0, 0), (0.5, 1_000), (1.0, 2_000)])
@@ -105,14 +106,14 @@ def test_after_three_intervals_the_report_counts_no_more_and_the_share_of_all_th
     hold(ledger, "a.1", "b.1")
     ledger.accept_report(a_listing(700, "a.1", "b.1"), NOW_S)
 
-    assert account.used_cpu(NOW_S + 60.1, fraction) == used
+    assert account.figures.projected_cpu(NOW_S + 60.1, fraction) == used
 
 
 def test_nothing_is_projected_from_a_report_without_usage(ledger: Ledger, account: Account) -> None:
     ledger.accept_report(a_report(NODE), NOW_S)
     hold(ledger, "a.1")
 
-    assert account.used_cpu(NOW_S, 1.0) == 0
+    assert account.figures.projected_cpu(NOW_S, 1.0) == 0
 
 
 def test_the_flag_makes_the_score_count_the_projection() -> None:

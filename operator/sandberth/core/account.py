@@ -1,29 +1,23 @@
-"""What one node holds, and the four sums (views) that a score may use.
+"""What one node holds, and the sums over it.
 
-The sums are kept as the holdings come and go, so that reading one costs the same on any node.
-Only `sandberth.core.ledger` changes an account.
+The sums are kept as the holdings come and go, so that reading one costs the same on any node. Every change ends with a
+new block of figures for the next decision. Only `sandberth.core.ledger` changes an account.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from math import inf
 
+from sandberth.core.figures import Figures, pack, unpack
+from sandberth.core.node import Allocatable
 from sandberth.core.report import Freshness, Report
 from sandberth.core.resources import ZERO, Requests, Resources
+from sandberth.core.views import View, view_sum
 
 MAX_TOMBSTONES = 4096
+NOTHING_ALLOCATABLE = Allocatable()
 WILDCARD_ADDRESS = "0.0.0.0"  # noqa: S104 - a host port's address in a Pod, not one to listen on
-
-
-class View(StrEnum):
-    """Which sum of the ledger the score uses."""
-
-    METRICS = "metrics"
-    IN_PROGRESS = "in-progress"
-    OPTIMISTIC = "optimistic"
-    RECONCILED = "reconciled"
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +66,7 @@ class Account:
 
     node_uid: str
     node_name: str
+    allocatable: Allocatable = NOTHING_ALLOCATABLE
     holdings: dict[str, Holding] = field(default_factory=dict)
     reported_only: dict[str, Resources] = field(default_factory=dict)
     listed: Mapping[str, Resources] = field(default_factory=dict)  # by the last complete report
@@ -100,8 +95,38 @@ class Account:
     requested_ephemeral_storage: int = 0
     requested_extended: Counter[str] = field(default_factory=Counter)
     host_ports: dict[tuple[str, int], Counter[str]] = field(default_factory=dict)
+    block: bytes = pack(*Figures())
 
     # --- reading ---
+
+    def packed(self) -> bytes:
+        """Return what the block must be, in the order of the fields of `Figures`."""
+        allocatable, report = self.allocatable, self.report
+        return pack(
+            allocatable.cpu_millicores,
+            allocatable.memory_bytes,
+            allocatable.pods,
+            len(self.holdings),
+            self.held_cpu,
+            self.held_memory,
+            self.requested_cpu,
+            self.requested_memory,
+            self.held_cpu + self.reported_only_cpu,
+            0 if report is None else report.allocated.cpu_millicores,
+            self.in_progress_cpu,
+            self.delta_cpu,
+            -1 if self.reported_used_cpu is None else self.reported_used_cpu,
+            self.accounted_at_report_cpu,
+            self.in_progress,
+            self.report_seen_at_s,
+            self.usage_counts_until_s,
+            self.report_counts_until_s,
+        )
+
+    @property
+    def figures(self) -> Figures:
+        """What a decision reads, unpacked."""
+        return unpack(self.block)
 
     def freshness(self, now_s: float) -> Freshness:
         """Return how far the last report can be trusted at `now_s` of our own monotonic clock."""
@@ -115,31 +140,29 @@ class Account:
         """Return the seconds since the last accepted report was first seen, or None without one."""
         return None if self.report is None else now_s - self.report_seen_at_s
 
-    def accounted_cpu(self, view: View, now_s: float) -> int:
-        """Return the CPU that the node holds in this view, in millicores, never below 0.
-
-        Without a report, or with a stale one, every view is the reconciled one: there is nothing else to go by.
-        """
-        if view is View.RECONCILED or self.report is None or now_s > self.report_counts_until_s:
-            return self.held_cpu + self.reported_only_cpu
-        cpu = self.report.allocated.cpu_millicores
-        if view is not View.METRICS:
-            cpu += self.in_progress_cpu
-        if view is View.OPTIMISTIC:
-            cpu += self.delta_cpu
-        return max(0, cpu)
-
     def accounted(self, view: View, now_s: float) -> Resources:
-        """Return what the node holds in this view: `accounted_cpu` with the memory, by the same rules."""
-        cpu = self.accounted_cpu(view, now_s)
-        if view is View.RECONCILED or self.report is None or now_s > self.report_counts_until_s:
-            return Resources(cpu, self.held_memory + self.reported_only_memory)
-        memory = self.report.allocated.memory_bytes
-        if view is not View.METRICS:
-            memory += self.in_progress_memory
-        if view is View.OPTIMISTIC:
-            memory += self.delta_memory
-        return Resources(cpu, max(0, memory))
+        """Return what the node holds in this view, exactly; never below 0."""
+        report = self.report
+        trusted = report is not None and now_s <= self.report_counts_until_s
+        reported = ZERO if report is None else report.allocated
+        return Resources(
+            view_sum(
+                view,
+                trusted=trusted,
+                reconciled=self.held_cpu + self.reported_only_cpu,
+                reported=reported.cpu_millicores,
+                in_progress=self.in_progress_cpu,
+                delta=self.delta_cpu,
+            ),
+            view_sum(
+                view,
+                trusted=trusted,
+                reconciled=self.held_memory + self.reported_only_memory,
+                reported=reported.memory_bytes,
+                in_progress=self.in_progress_memory,
+                delta=self.delta_memory,
+            ),
+        )
 
     @property
     def held(self) -> Resources:
@@ -150,22 +173,6 @@ class Account:
     def reconciled(self) -> Resources:
         """Every holding once, and what only the last complete report knows of."""
         return Resources(self.held_cpu + self.reported_only_cpu, self.held_memory + self.reported_only_memory)
-
-    def used_cpu(self, now_s: float, usage_fraction: float = 0.0) -> float:
-        """Return the reported CPU usage in millicores; 0 where none was reported or it is too old to count.
-
-        With a `usage_fraction` the usage is projected: what came since that report is taken to use this share of its
-        size, and what went no longer to do so. Where the reported usage is too old, all that the node holds is taken to
-        use that share: at 0 the node would look emptier than its neighbours, and be flooded. Never below 0.
-        """
-        if self.reported_used_cpu is None:
-            return 0
-        if now_s > self.usage_counts_until_s:
-            return usage_fraction * (self.held_cpu + self.reported_only_cpu)
-        if not usage_fraction:
-            return self.reported_used_cpu
-        since_report = self.held_cpu + self.reported_only_cpu - self.accounted_at_report_cpu
-        return max(0.0, self.reported_used_cpu + usage_fraction * since_report)
 
     @property
     def zombies(self) -> int:
@@ -194,23 +201,26 @@ class Account:
         """Take a holding in; its key must be new."""
         self.holdings[holding.key] = holding
         self._count(holding, 1)
+        self._pack()
 
     def remove(self, holding: Holding) -> None:
         """Give a holding's room back exactly."""
         del self.holdings[holding.key]
         self._count(holding, -1)
         self.changes += 1
+        self._pack()
 
     def resize(self, holding: Holding, nominal: Resources, requests: Requests) -> None:
         """Replace the sizes of a holding of this account."""
         if nominal == holding.nominal and requests == holding.requests:
             return
         if holding.counts_optimistically:
-            self.shift_delta(nominal - holding.nominal, 1)
+            self._shift_delta(nominal - holding.nominal, 1)
         self._count(holding, -1)
         holding.nominal, holding.requests = nominal, requests
         self._count(holding, 1)
         self.changes += 1
+        self._pack()
 
     def set_starting(self, holding: Holding, *, starting: bool) -> None:
         """Say whether the holding still counts towards the cap on starting sandboxes."""
@@ -226,23 +236,36 @@ class Account:
         self.usage_counts_until_s = now_s + report.usage_expires_after_seconds
         self.report_counts_until_s = now_s + report.expires_after_seconds
         self.delta_cpu = self.delta_memory = 0
+        self._pack()
+
+    def set_accounted_at_report(self, cpu_millicores: int) -> None:
+        """Say what the last report's usage is the usage of."""
+        self.accounted_at_report_cpu = cpu_millicores
+        self._pack()
+
+    def set_allocatable(self, allocatable: Allocatable) -> None:
+        """Say what the kubelet gives to Pods by now."""
+        self.allocatable = allocatable
+        self._pack()
 
     def settle(self, holding: Holding) -> None:
         """The create of a holding succeeded: no longer in progress, and added optimistically unless deleted already."""
         self._count_in_progress(holding, -1)
         if holding.counts_optimistically:
-            self.shift_delta(holding.nominal, 1)
+            self._shift_delta(holding.nominal, 1)
+        self._pack()
 
     def set_reported_only(self, sandboxes: dict[str, Resources]) -> None:
         """Replace what only the last complete report knows of."""
         self.reported_only = sandboxes
         self.reported_only_cpu = sum(size.cpu_millicores for size in sandboxes.values())
         self.reported_only_memory = sum(size.memory_bytes for size in sandboxes.values())
+        self._pack()
 
     def shift_delta(self, size: Resources, sign: int) -> None:
         """Add (+1) or remove (-1) a size optimistically until the next report."""
-        self.delta_cpu += sign * size.cpu_millicores
-        self.delta_memory += sign * size.memory_bytes
+        self._shift_delta(size, sign)
+        self._pack()
 
     def bury(self, attempt_id: str, pod_uid: str | None) -> None:
         """Remember that an attempt ended, so that an older report cannot bring it back; the oldest go first."""
@@ -259,10 +282,16 @@ class Account:
         self._drop_reported_only(attempt_id)
         self.tombstones.pop(attempt_id, None)
 
+    def _shift_delta(self, size: Resources, sign: int) -> None:
+        self.delta_cpu += sign * size.cpu_millicores
+        self.delta_memory += sign * size.memory_bytes
+
     def _drop_reported_only(self, attempt_id: str) -> None:
-        size = self.reported_only.pop(attempt_id, ZERO)
-        self.reported_only_cpu -= size.cpu_millicores
-        self.reported_only_memory -= size.memory_bytes
+        size = self.reported_only.pop(attempt_id, None)
+        if size is not None:
+            self.reported_only_cpu -= size.cpu_millicores
+            self.reported_only_memory -= size.memory_bytes
+            self._pack()
 
     def _count(self, holding: Holding, sign: int) -> None:
         self.held_cpu += sign * holding.nominal.cpu_millicores
@@ -290,3 +319,7 @@ class Account:
         self.in_progress += sign
         self.in_progress_cpu += sign * holding.nominal.cpu_millicores
         self.in_progress_memory += sign * holding.nominal.memory_bytes
+
+    def _pack(self) -> None:
+        """Make the block anew: every change ends here."""
+        self.block = self.packed()

@@ -124,6 +124,11 @@ class Constraints:
     tolerations: tuple[Toleration, ...] = ()
     architecture: str | None = None
 
+    @property
+    def selective(self) -> bool:
+        """Whether it may refuse a node without taints."""
+        return bool(self.node_selector) or self.affinity is not None or self.architecture is not None
+
     def rejection(self, node: NodeFacts) -> Rejection | None:
         """Return why `node` is out of the question, or None."""
         for taint in node.taints:

@@ -7,6 +7,7 @@ Two sums must hold: Sandberth's own (nominal sizes, CPU overcommitted by R, memo
 from dataclasses import dataclass
 
 from sandberth.core.constraints import Constraints, Rejection
+from sandberth.core.figures import Figures
 from sandberth.core.fleet import Node
 from sandberth.core.resources import Requests, Resources
 
@@ -46,24 +47,29 @@ def divided_cpu(nominal_millicores: int, overcommit_percent: int) -> int:
     return max(1, nominal_millicores * 100 // max(100, overcommit_percent))
 
 
-def shortage(node: Node, ask: Ask, overcommit_percent: int) -> Rejection | None:
-    """Return what `node` lacks for `ask` with R = `overcommit_percent`, or None where it fits."""
-    account, allocatable = node.account, node.facts.allocatable
-    requests = ask.requests
-    cpu = divided_cpu(ask.nominal.cpu_millicores, overcommit_percent) if ask.divides_cpu else requests.cpu_millicores
-    if (account.held_cpu + ask.nominal.cpu_millicores) * 100 > overcommit_percent * allocatable.cpu_millicores:
+def shortage(node: Node, ask: Ask, overcommit_percent: int, figures: Figures | None = None) -> Rejection | None:
+    """Return what `node` lacks for `ask` with R = `overcommit_percent`, or None where it fits.
+
+    `figures` are the node's, where they have been read already.
+    """
+    figures = figures or node.account.figures
+    nominal, requests = ask.nominal, ask.requests
+    cpu = divided_cpu(nominal.cpu_millicores, overcommit_percent) if ask.divides_cpu else requests.cpu_millicores
+    if (figures.held_cpu + nominal.cpu_millicores) * 100 > overcommit_percent * figures.allocatable_cpu:
         return Rejection.OVERCOMMIT
-    if account.requested_cpu + cpu > allocatable.cpu_millicores:
+    if figures.requested_cpu + cpu > figures.allocatable_cpu:
         return Rejection.CPU
-    memory = max(account.held_memory + ask.nominal.memory_bytes, account.requested_memory + requests.memory_bytes)
-    if memory > allocatable.memory_bytes:
+    memory = max(figures.held_memory + nominal.memory_bytes, figures.requested_memory + requests.memory_bytes)
+    if memory > figures.allocatable_memory:
         return Rejection.MEMORY
-    if len(account.holdings) + 1 > allocatable.pods:
+    if figures.pods + 1 > figures.allocatable_pods:
         return Rejection.PODS
     return _rarer_shortage(node, requests)
 
 
 def _rarer_shortage(node: Node, requests: Requests) -> Rejection | None:
+    if not (requests.ephemeral_storage_bytes or requests.extended or requests.host_ports):
+        return None
     account, allocatable = node.account, node.facts.allocatable
     if (
         requests.ephemeral_storage_bytes

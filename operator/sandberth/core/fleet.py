@@ -29,6 +29,7 @@ class Node:
     pool: Pool | None = None
     position: int = 0
     barred: Rejection | None = None
+    tainted: bool = False
 
     @property
     def changes(self) -> int:
@@ -63,12 +64,13 @@ class Fleet:
                 self.forget_node(previous.facts.uid)
             node = Node(facts, self.ledger.node_appeared(facts.uid, facts.name))
             self.nodes[facts.uid] = self._by_name[facts.name] = node
-            self._place_in_pool(node)
-            return True
-        if node.facts == facts:
+        elif node.facts == facts:
             return False
-        node.facts = facts
-        node.fact_changes += 1
+        else:
+            node.facts = facts
+            node.fact_changes += 1
+        node.account.set_allocatable(facts.allocatable)
+        node.tainted = bool(facts.taints)
         self._place_in_pool(node)
         return True
 
@@ -98,13 +100,6 @@ class Fleet:
             return False
         self._place_in_pool(self.nodes[report.node_uid])
         return True
-
-    def expired(self, node: Node, now_s: float) -> bool:
-        """Return whether the node's report is too old to trust (or absent)."""
-        account = node.account
-        # Usage expires first. Where it has not, that one number is enough, and the score reads it anyway: at thousands
-        # of nodes the time of a decision is the time to fetch what it reads from memory.
-        return now_s > account.usage_counts_until_s and now_s > account.report_counts_until_s
 
     def demote(self, node: Node) -> None:
         """Move a node whose report grew old to the second choice."""

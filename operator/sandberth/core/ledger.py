@@ -212,7 +212,7 @@ class Ledger:
         account.take_report(report, now_s)
         if report.complete:
             self._apply_listing(account, report)
-        account.accounted_at_report_cpu = _accounted_at(report, account)
+        account.set_accounted_at_report(_accounted_at(report, account))
         self._usage.learn(report)
         return True
 
@@ -421,6 +421,8 @@ class Ledger:
             reported = sum((size for size in account.reported_only.values()), ZERO)
             if reported != account.reconciled - account.held:
                 raise LedgerError(f"{account.node_name}: what only the report knows is summed wrongly")
+            if account.block != account.packed():
+                raise LedgerError(f"{account.node_name}: the figures for decisions are {account.figures}, out of date")
 
 
 def _accounted_at(report: Report, account: Account) -> int:

@@ -1,6 +1,10 @@
 """How the nodes of a pool come up for comparison: drawn by chance alone, or dealt from a deck.
 
 Both yield a node at O(1) and never copy the pool for a decision. Whether a node may take the Sandbox is not asked here.
+
+Source of the remembered node: M. Mitzenmacher, B. Prabhakar, D. Shah, "Load Balancing with Memory" (2002). There it is
+the least loaded one after the choice, here the best of those not chosen: a node that was chosen waits for its next
+card, so that none is flooded while its report is old.
 """
 
 from collections.abc import Iterator
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from sandberth.core.fleet import Node
 
 MAX_CARDS_PER_NODE = 16
+FEWEST_TO_REMEMBER = 3  # with fewer, a decision would have a single new card, and choose whatever that is
 
 
 class Sampler(StrEnum):
@@ -27,6 +32,7 @@ class Pool:
     def __init__(self) -> None:
         self._nodes: list[Node] = []
         self._cards: list[Node] = []  # what is left of the deck, in no order; nodes that left the pool included
+        self._remembered: Node | None = None
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -43,6 +49,11 @@ class Pool:
             self._nodes[node.position] = last
             last.position = node.position
         node.pool = None
+
+    def remember(self, runner_up: "Node", sample_size: int) -> None:
+        """Have the next deal of as many nodes begin with this one, which was compared and not chosen."""
+        if sample_size >= FEWEST_TO_REMEMBER:
+            self._remembered = runner_up
 
     def sample(self, sampler: Sampler, rng: Random) -> Iterator["Node"]:
         """Yield every node once, in the order in which they are to be compared. The pool must not change meanwhile."""
@@ -63,7 +74,9 @@ class Pool:
             yield chosen
 
     def deal(self, rng: Random) -> Iterator["Node"]:
-        """Yield every node once from a deck that lasts over many deals, so that all come up equally often.
+        """Yield the remembered node, and every other once from a deck that lasts over many deals.
+
+        So all nodes come up equally often, and of two good ones in a deal the other is not lost.
 
         A node has cards in proportion to its CPU. A card that was yielded is spent, also where its node turned out
         not to be eligible; a second card of a node already yielded stays in the deck for the next deal. A spent deck is
@@ -71,6 +84,10 @@ class Pool:
         that left are skipped. O(1) a card, and O(nodes) for a new deck.
         """
         yielded: set[Node] = set()
+        remembered, self._remembered = self._remembered, None
+        if remembered is not None and remembered.pool is self:
+            yielded.add(remembered)
+            yield remembered
         undealt = len(self._cards)  # the cards from here on are of nodes already yielded
         while len(yielded) < len(self._nodes):
             if undealt == 0:

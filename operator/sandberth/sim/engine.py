@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim.distributions import MICROSECONDS
 from sandberth.sim.lifecycle import Lifecycle
 from sandberth.sim.measures import Evenness, averaged, evenness

@@ -2,7 +2,7 @@
 
 import re
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim.distributions import Distribution, parse_times
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim.engine import Outcome
 from sandberth.sim.settings import Settings
 

@@ -2,12 +2,13 @@
 
 from random import Random
 
-from sandberth.core.account import Account, View
+from sandberth.core.account import Account
 from sandberth.core.fit import Ask
 from sandberth.core.fleet import Fleet
 from sandberth.core.ledger import Ledger
 from sandberth.core.placement import Parameters, place
 from sandberth.core.report import Report
+from sandberth.core.views import View
 from sandberth.sim.node import Attempt, TrueNode
 
 
@@ -61,4 +62,4 @@ class Replica:
     def accounted_cpu(self, node: TrueNode, now_s: float) -> int | None:
         """Return what this replica counts on the node in its view, in millicores; None while it knows no such Node."""
         account = self._accounts.get(node.index)
-        return None if account is None else account.accounted_cpu(self.view, now_s)
+        return None if account is None else account.accounted(self.view, now_s).cpu_millicores

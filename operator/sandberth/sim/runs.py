@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim.engine import Outcome, simulate
 from sandberth.sim.measures import summary
 from sandberth.sim.settings import Settings

@@ -6,9 +6,9 @@ The fields are the options of `sandberth simulate`; their defaults are the scena
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sandberth.core.account import View
 from sandberth.core.placement import Parameters
 from sandberth.core.sampling import Sampler
+from sandberth.core.views import View
 from sandberth.sim.distributions import Distribution, fixed
 
 DEFAULT_INTERVAL_SECONDS = 20.0

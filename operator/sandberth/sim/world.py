@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from sandberth.core.account import View
+from sandberth.core.views import View
 from sandberth.sim.clock import Clock
 from sandberth.sim.node import TrueNode
 from sandberth.sim.replica import Replica

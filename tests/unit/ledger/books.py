@@ -1,8 +1,8 @@
 """What the tests of the ledger share: two nodes, one size, and short words for what is asked of it."""
 
-from sandberth.core.account import View
 from sandberth.core.ledger import Ledger
 from sandberth.core.resources import Resources
+from sandberth.core.views import View
 from tests.builders import NOW_S, a_report, a_size, some_requests
 
 NODE = "uid-of-node-a"

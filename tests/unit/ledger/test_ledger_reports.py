@@ -9,10 +9,11 @@ import pytest
 
 from sandberth.core import account as account_module
 from sandberth.core import ledger as ledger_module
-from sandberth.core.account import Account, View
+from sandberth.core.account import Account
 from sandberth.core.errors import LedgerError
 from sandberth.core.ledger import Ledger
 from sandberth.core.resources import ZERO, Resources
+from sandberth.core.views import View
 from tests.builders import GIB, NOW_S, a_pod, a_report, a_size
 from tests.unit.ledger.books import NODE, OTHER, SIZE, X, held, optimistic, reconciled, report, reserve
 
