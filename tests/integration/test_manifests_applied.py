@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sandberth.kube.names import API_VERSION, NAMESPACE, POLICY_CONFIGMAP
+from sandberth.kube.names import API_VERSION, FLAGS_CONFIGMAP, NAMESPACE, POLICY_CONFIGMAP
 from tests.integration.applying import Kubectl, a_sandbox, an_image_spec, eventually, settled
 from tests.integration.bed import OperatorProgram
 
@@ -191,3 +191,27 @@ def test_kubectl_explain_describes_the_size(kubectl: Kubectl, home: str) -> None
     text = " ".join(kubectl("explain", "sandboxes.spec.resources", "--api-version", API_VERSION).stdout.split())
 
     assert 'CPUs, from 1m to 99999, such as 2, 500m or "0.5" (fractions in quotes)' in text
+
+
+def test_applying_the_manifests_again_takes_no_setting_back(kubectl: Kubectl) -> None:
+    """An upgrade must neither turn accounting off nor shut out templates that were allowed."""
+
+    def put(name: str, data: dict[str, str | None]) -> None:
+        body = json.dumps({"data": data})
+        kubectl("-n", NAMESPACE, "patch", "configmap", name, "--type", "merge", "-p", body)
+
+    def value(name: str, key: str) -> str:
+        return kubectl("-n", NAMESPACE, "get", "configmap", name, "-o", f"jsonpath={{.data.{key}}}").stdout
+
+    overlay = str(ROOT / "manifests/overlays/local")
+    try:
+        put(FLAGS_CONFIGMAP, {"best-of-k-alpha": "50"})
+        put(POLICY_CONFIGMAP, {"allowed-host-features": ","})
+
+        kubectl("apply", "-k", overlay)
+        kubectl("apply", "--server-side", "--force-conflicts", "-k", overlay)
+
+        assert value(FLAGS_CONFIGMAP, "best-of-k-alpha") == "50"
+        assert value(POLICY_CONFIGMAP, "allowed-host-features") == ","
+    finally:
+        put(POLICY_CONFIGMAP, {"allowed-host-features": None})
