@@ -19,7 +19,7 @@ from sandberth.cluster.progress import Progress
 SUITE = "bookworm"
 _SEARCH_PATH = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _UNNEEDED = ("var/cache/apt", "var/lib/apt/lists", "var/log", "usr/share/doc", "usr/share/man", "usr/share/locale")
-_RECIPE = "1"  # raise it when the same packages are to give another image
+_RECIPE = "2"  # raise it when the same packages are to give another image
 _TAIL_LINES = 5
 
 
@@ -80,8 +80,9 @@ def _mirror() -> list[str]:
 
 
 def _clean(root: Path) -> None:
-    """Remove what a container does not need, and every trace of the mirror."""
+    """Remove what a container does not need, and every trace of this machine and its mirror."""
     for each in _UNNEEDED:
         for entry in (root / each).glob("*"):
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-    (root / "etc/apt/sources.list").write_text("")
+    for file in ("etc/apt/sources.list", "etc/resolv.conf", "etc/hostname"):
+        (root / file).write_text("")
