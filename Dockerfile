@@ -30,6 +30,7 @@ COPY --from=dependencies /site /opt/sandberth
 COPY --from=sandberth /app/sandberth /opt/sandberth/sandberth
 COPY --from=sandberth /app/sandberth-command /usr/local/bin/sandberth
 ENV PYTHONPATH=/opt/sandberth PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+RUN echo "sandberth:x:65532:65532::/:/usr/sbin/nologin" >> /etc/passwd && echo "sandberth:x:65532:" >> /etc/group
 USER 65532:65532
 WORKDIR /
 ARG VERSION=dev
