@@ -69,7 +69,16 @@ class LocalCluster:
     def find(cls, name: str = "default") -> Self | None:
         """Return the bed of this name, healthy or not; None when `up` has not made one."""
         bed = cls(name)
-        return bed if bed._state() is not None else None
+        return bed if bed.exists() else None
+
+    def exists(self) -> bool:
+        """Tell whether `up` has made this bed."""
+        return self._state() is not None
+
+    @property
+    def start_command(self) -> str:
+        """How to start this bed."""
+        return f"sandberth cluster up --name {self.name}"
 
     @property
     def directory(self) -> Path:
@@ -253,7 +262,7 @@ class LocalCluster:
     def _known_state(self) -> BedState:
         state = self._state()
         if state is None:
-            raise ClusterError(f"there is no bed {self.name}; start it with: sandberth cluster up --name {self.name}")
+            raise ClusterError(f"there is no bed {self.name}; start it with: {self.start_command}")
         return state
 
     @property

@@ -81,7 +81,7 @@ def kubernetes_version() -> str:
 
 
 def cache_key(modules: Path) -> str:
-    """Return a name that changes with whatever changes the programs: pinned modules, our own Go, linker flags, architecture."""
+    """Return a name that changes with whatever changes the programs: modules, our own Go, flags, architecture."""
     digest = hashlib.sha256(platform.machine().encode())
     for file in sorted((*modules.glob("*/go.mod"), *modules.glob("*/go.sum"), *modules.rglob("*.go"))):
         content = file.read_bytes()

@@ -5,7 +5,6 @@ images that it was made of are a cache and stay.
 """
 
 import base64
-import os
 import shutil
 import subprocess
 import time
@@ -19,13 +18,12 @@ import yaml
 from sandberth.cluster.api import BedApi
 from sandberth.cluster.errors import BedApiError, BedUnreachableError, ClusterError, ProgramFailedError
 from sandberth.cluster.kind import hostsettings
-from sandberth.cluster.kind.docker import Docker, DockerError, find_docker
+from sandberth.cluster.kind.docker import Docker, find_docker
 from sandberth.cluster.kind.loading import load_images
 from sandberth.cluster.kind.network import BedNetwork
 from sandberth.cluster.kind.nodeimage import AUTO, NODE_FILES, REGISTRY_IMAGE, ensure_node_image
 from sandberth.cluster.kind.privileges import kind_environment
 from sandberth.cluster.kind.state import KindState
-from sandberth.cluster.nodes import is_usable
 from sandberth.cluster.places import KIND_STATE_FILE, bed_directory, beds_directory, cache_directory, locked
 from sandberth.cluster.programs import ensure_programs
 from sandberth.cluster.progress import Progress, QuietProgress
@@ -124,7 +122,7 @@ class KindCluster:
         return f"{self.cluster}-control-plane"
 
     def exists(self) -> bool:
-        """Tell whether `up` has made this bed."""
+        """Tell whether `up` has made this bed; Docker is not asked."""
         return (self.directory / KIND_STATE_FILE).exists()
 
     def containers(self, *, running_only: bool = False) -> list[str]:
@@ -338,7 +336,9 @@ class KindCluster:
         progress.say(f"bed {self.name} is up already")
         present = self._known_state().nodes
         if present != workers:
-            progress.say(f"it is not what was asked for: nodes is {present}, not {workers}; run down first to change it")
+            progress.say(
+                f"it is not what was asked for: nodes is {present}, not {workers}; run down first to change it"
+            )
 
     def _nodes(self) -> list[dict[str, Any]] | None:
         """Return the Nodes, None when the API server does not answer."""

@@ -30,18 +30,17 @@ class Docker:
         timeout_seconds: float | None = None,
     ) -> str:
         """Return what the command prints. Raises DockerError with the last line of its complaint."""
-        source = {"input": text.encode()} if text is not None else {"stdin": stdin}
+        argv = [str(self.program), *arguments]
         try:
-            answer = subprocess.run(
-                [str(self.program), *arguments],
-                capture_output=True,
-                check=False,
-                timeout=timeout_seconds,
-                **source,  # type: ignore[call-overload]  (input or stdin, never both)
-            )
+            if text is not None:
+                answer = subprocess.run(
+                    argv, input=text.encode(), capture_output=True, check=False, timeout=timeout_seconds
+                )
+            else:
+                answer = subprocess.run(argv, stdin=stdin, capture_output=True, check=False, timeout=timeout_seconds)
         except subprocess.TimeoutExpired as error:
             raise DockerError(f"docker {arguments[0]} gave no answer within {timeout_seconds:.0f} s") from error
-        output: str = answer.stdout.decode(errors="replace")
+        output = answer.stdout.decode(errors="replace")
         if answer.returncode != 0:
             raise DockerError(f"docker {' '.join(arguments[:2])} failed: {_complaint(answer.stderr) or output.strip()}")
         return output

@@ -7,6 +7,7 @@ starts and put back when the last one goes; a note from before a reboot is worth
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from sandberth.cluster.kind.docker import Docker, DockerError
 from sandberth.cluster.places import cache_directory
@@ -46,7 +47,7 @@ def restore(note: Path, docker: Docker, image: str, system: Path = _SYSTEM, modu
     return failed
 
 
-def _read(note: Path, boot: str) -> dict[str, object] | None:
+def _read(note: Path, boot: str) -> dict[str, Any] | None:
     try:
         noted = json.loads(note.read_text())
     except (OSError, ValueError):

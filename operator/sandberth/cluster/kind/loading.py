@@ -32,8 +32,8 @@ def load_images(docker: Docker, nodes: Sequence[str], images: Sequence[str], pro
             archive = Path(folder) / "image.tar"
             docker.run("save", "--output", str(archive), image)
             with ThreadPoolExecutor(len(lacking)) as pool:
-                for _ in pool.map(lambda node: _import(docker, node, archive), lacking):
-                    pass
+                for load in [pool.submit(_import, docker, node, archive) for node in lacking]:
+                    load.result()
 
 
 def holds(listing: str, name: str, identity: str) -> bool:

@@ -16,9 +16,7 @@ from sandberth.cluster.toolchain import MODULES
 
 AUTO, OWN = "auto", "own"
 # What this kind takes when it is given no image.
-REGISTRY_IMAGE = (
-    "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5"
-)
+REGISTRY_IMAGE = "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5"
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 PROGRAMS = ("kind", "kubectl", "kubelet", "kubeadm", "kube-proxy", "nodenet", "pause", "coredns", *CONTROL_PLANE)
 NODE_FILES = Path(__file__).parent / "node"
@@ -96,20 +94,14 @@ def _build(docker: Docker, name: str, progress: Progress) -> None:
         names = _image_names(programs / "kubeadm")
         settings = (NODE_FILES / "containerd.toml").read_text().replace("@PAUSE@", names["pause"])
         (context / "containerd.toml").write_text(settings)
-        _write_archives(docker, base, programs, names, context / "images", scratch)
+        netfilter = scratch / "netfilter.tar"
+        _collect_netfilter(docker, base, netfilter)
+        _write_archives(programs, names, netfilter, context / "images")
         docker.run("build", "--tag", name, "--build-arg", f"BASE={base}", str(context))
 
 
-def _write_archives(
-    docker: Docker, base: str, programs: Path, names: dict[str, str], images: Path, scratch: Path
-) -> None:
-    netfilter = scratch / "netfilter.tar"
-    script = (NODE_FILES / "kube-proxy-files").read_text()
-    with netfilter.open("wb") as output:
-        argv = [str(docker.program), "run", "--rm", "--interactive", "--network=none", base, "sh", "-s"]
-        done = subprocess.run(argv, input=script.encode(), stdout=output, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        raise ClusterError(f"collecting kube-proxy's files failed: {done.stderr.decode(errors='replace').strip()}")
+def _write_archives(programs: Path, names: dict[str, str], netfilter: Path, images: Path) -> None:
+    """Write what every node starts with, and what only the control plane does; the layers go beside `netfilter`."""
     everywhere = [
         ProgramImage(names["pause"], programs / "pause", entrypoint=True),
         ProgramImage(names["kube-proxy"], programs / "kube-proxy", below=netfilter),
@@ -117,8 +109,18 @@ def _write_archives(
         ProgramImage(NODENET_IMAGE, programs / "nodenet", entrypoint=True),
     ]
     control_plane = [ProgramImage(names[program], programs / program) for program in CONTROL_PLANE]
-    write_archive(images / "all/node.tar", everywhere, scratch)
-    write_archive(images / "control-plane/control-plane.tar", control_plane, scratch)
+    write_archive(images / "all/node.tar", everywhere, netfilter.parent)
+    write_archive(images / "control-plane/control-plane.tar", control_plane, netfilter.parent)
+
+
+def _collect_netfilter(docker: Docker, base: str, target: Path) -> None:
+    """Write what kube-proxy needs of Debian as a tar."""
+    script = (NODE_FILES / "kube-proxy-files").read_bytes()
+    argv = [str(docker.program), "run", "--rm", "--interactive", "--network=none", base, "sh", "-s"]
+    with target.open("wb") as output:
+        done = subprocess.run(argv, input=script, stdout=output, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise ClusterError(f"collecting kube-proxy's files failed: {done.stderr.decode(errors='replace').strip()}")
 
 
 def _image_names(kubeadm: Path) -> dict[str, str]:
