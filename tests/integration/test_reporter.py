@@ -17,7 +17,8 @@ from kubernetes.client.exceptions import ApiException
 from sandberth.cluster.local import LocalCluster
 from sandberth.core.quantity import cpu_millicores, whole_bytes
 from sandberth.kube import names
-from sandberth.kube.nodecapacity import Report, parse_line
+from sandberth.kube.nodecapacity import Report
+from sandberth.kube.reportlines import parse_line
 from tests.integration.bed import Objects, Program, reporter_program, wait_for
 
 pytestmark = pytest.mark.integration

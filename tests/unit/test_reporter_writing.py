@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from sandberth.kube.client import JSON_PATCH, MERGE_PATCH
 from sandberth.kube.errors import ApiError, Unreachable
+from sandberth.kube.paths import JSON_PATCH, MERGE_PATCH
 from sandberth.reporter.capacity import Capacity, decode_capacity
 from sandberth.reporter.writing import Outcome, Writer
 

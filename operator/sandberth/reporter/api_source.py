@@ -26,7 +26,7 @@ from sandberth.reporter.schedule import Schedule, slot_of
 from sandberth.reporter.settings import ReporterSettings, UsageSource
 from sandberth.reporter.snapshot import NodeDescription, PodsByNode, report_body, take_snapshot
 from sandberth.reporter.usage import NodeMetrics
-from sandberth.reporter.writing import ClientApi, Outcome, Writer
+from sandberth.reporter.writing import Outcome, Writer
 
 LOG = logging.getLogger(__name__)
 _CONCURRENCY = 16
@@ -180,6 +180,35 @@ class ApiReporter:
             LOG.warning("%s cannot be reported: %s", _names(fallen), self._failing[fallen[0]])
         if risen:
             LOG.info("%s reported again.", _names(risen))
+
+
+class ClientApi:
+    """`ReportApi` through a client; answers are not decoded."""
+
+    def __init__(self, client: Client, timeout_seconds: float) -> None:
+        self._client = client
+        self._timeout_seconds = timeout_seconds
+
+    async def patch_status(self, name: str, body: Any, content_type: str) -> None:
+        """Patch the status of the NodeCapacity of that name."""
+        await self._client.request(
+            "PATCH",
+            capacity_path(name, "status"),
+            body=body,
+            content_type=content_type,
+            timeout_seconds=self._timeout_seconds,
+            raw=True,
+        )
+
+    async def read(self, name: str) -> Capacity | None:
+        """Return the NodeCapacity of that name by a consistent read, None if there is none."""
+        try:
+            content = await self._client.list(capacity_path(name), timeout_seconds=self._timeout_seconds)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+        return decode_capacity(content)
 
 
 async def _all(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

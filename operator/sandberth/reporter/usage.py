@@ -9,8 +9,9 @@ import msgspec
 from sandberth.core.errors import SandberthError
 from sandberth.core.quantity import cpu_millicores, whole_bytes
 from sandberth.core.resources import Resources
-from sandberth.kube.client import Client, path_of
+from sandberth.kube.client import Client
 from sandberth.kube.errors import ApiError
+from sandberth.kube.paths import path_of
 
 LOG = logging.getLogger(__name__)
 NODE_METRICS_PATH = path_of("metrics.k8s.io", "v1beta1", "nodes")

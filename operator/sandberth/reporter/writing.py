@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from sandberth.kube.client import JSON_PATCH, MERGE_PATCH, Client
 from sandberth.kube.errors import ApiError
-from sandberth.kube.paths import capacity_path
-from sandberth.reporter.capacity import Capacity, decode_capacity
+from sandberth.kube.paths import JSON_PATCH, MERGE_PATCH
+from sandberth.reporter.capacity import Capacity
 
 LOG = logging.getLogger(__name__)
 Body = dict[str, Any]
@@ -29,7 +28,7 @@ _OPTIONAL = ("capacity", "used")  # a merge patch leaves in place what it does n
 
 
 class ReportApi(Protocol):
-    """The two requests that reporting needs, each with the errors of `kube.client.Client`."""
+    """The two requests that reporting needs, each raising ApiError and Unreachable."""
 
     async def patch_status(self, name: str, body: Any, content_type: str) -> None:
         """Patch the status of the NodeCapacity of that name."""
@@ -147,32 +146,3 @@ class Writer:
             history.epoch = 0
             return True
         return current.epoch > history.epoch
-
-
-class ClientApi:
-    """`ReportApi` through a client; answers are not decoded."""
-
-    def __init__(self, client: Client, timeout_seconds: float) -> None:
-        self._client = client
-        self._timeout_seconds = timeout_seconds
-
-    async def patch_status(self, name: str, body: Any, content_type: str) -> None:
-        """Patch the status of the NodeCapacity of that name."""
-        await self._client.request(
-            "PATCH",
-            capacity_path(name, "status"),
-            body=body,
-            content_type=content_type,
-            timeout_seconds=self._timeout_seconds,
-            raw=True,
-        )
-
-    async def read(self, name: str) -> Capacity | None:
-        """Return the NodeCapacity of that name by a consistent read, None if there is none."""
-        try:
-            content = await self._client.list(capacity_path(name), timeout_seconds=self._timeout_seconds)
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
-        return decode_capacity(content)
