@@ -77,7 +77,7 @@ def run_reporter(
     seconds = duration_seconds(interval)
     if source is Source.KUBELET:
         raise SandberthError("--source kubelet comes with a later release; use --source api")
-    from sandberth.reporter.process import run_process  # noqa: PLC0415 - aiohttp takes its time to import
+    from sandberth.reporter.api_process import run_process  # noqa: PLC0415 - aiohttp takes its time to import
 
     settings = ReporterSettings(interval_seconds=seconds, usage=usage, phase=phase)
     run_process(settings, kubeconfig=kubeconfig, host=metrics_host, port=metrics_port)
