@@ -3,6 +3,7 @@
 import logging
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import uvloop
 
@@ -13,7 +14,7 @@ from sandberth.reporter.process import run_until_stopped, set_up_logging
 from sandberth.reporter.settings import ReporterSettings
 
 
-def run_process(settings: ReporterSettings, *, kubeconfig: Path | None, host: str, port: int) -> None:
+def run_process(settings: ReporterSettings, *, kubeconfig: Path | None, host: str, port: int) -> NoReturn:
     """Report until SIGTERM or SIGINT, then leave with exit code 0."""
     set_up_logging()
     logging.getLogger("aiohttp").setLevel(logging.WARNING)
