@@ -134,6 +134,8 @@ def _exchange(
     body = response.read(MOST_BYTES + 1)
     if len(body) > MOST_BYTES:
         raise http.client.HTTPException(f"the answer is larger than {MOST_BYTES // 2**20} MiB")
+    if response.length:  # a read with a limit does not mind an early end by itself
+        raise http.client.HTTPException(f"the answer ended {response.length} bytes early")
     return _Answer(response.status, body, response.headers.get("Retry-After"))
 
 
