@@ -196,7 +196,7 @@ async def test_a_kubelet_that_is_down_is_asked_again_soon_and_told_once(caplog: 
     assert bench.kubelet.asked == 3
     assert bench.reporter.failed == 2
     assert caplog.text.count("Node node-1 cannot be reported: the kubelet: no answer (refused)") == 1
-    assert caplog.text.count("Node node-1 is reported again.") == 1
+    assert caplog.text.count("Node node-1 is reported.") == 1
 
 
 async def test_an_api_server_that_is_down_is_asked_again_and_no_number_is_used_twice() -> None:

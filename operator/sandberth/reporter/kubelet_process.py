@@ -23,6 +23,7 @@ from sandberth.reporter.settings import KubeletSettings
 from sandberth.reporter.writing import HttpReportApi
 
 _LONGEST_REQUEST_SECONDS = 10.0
+_REQUESTS_AN_INTERVAL = 4  # so that one that hangs leaves time for the others
 
 
 def become_process(settings: KubeletSettings) -> NoReturn:
@@ -45,7 +46,7 @@ def main() -> NoReturn:
 
 
 async def _run(settings: KubeletSettings) -> int:
-    request_seconds = min(_LONGEST_REQUEST_SECONDS, max(1.0, settings.interval_seconds))
+    request_seconds = min(_LONGEST_REQUEST_SECONDS, max(1.0, settings.interval_seconds / _REQUESTS_AN_INTERVAL))
     access = cluster_access(settings.kubeconfig or None)
     api = Connection(access, request_seconds)
     kubelet = Kubelet(Connection(kubelet_access(settings, access.tokens), request_seconds), pod_uid=settings.pod_uid)

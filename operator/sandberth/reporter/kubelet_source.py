@@ -80,7 +80,7 @@ class KubeletReporter:
         self._failures = 0  # in a row
         self._retry: asyncio.TimerHandle | None = None
         self._ticked_at = clock()
-        self._reports = Trouble(LOG, f"Node {settings.node_name} is reported again.")
+        self._reports = Trouble(LOG, f"Node {settings.node_name} is reported.")
         self._stats = Trouble(LOG, "The kubelet's stats are back; reports hold usage.")
         self._lists = Trouble(LOG, "All pods of the kubelet can be read again.")
 
