@@ -197,10 +197,9 @@ class Side:
         asked = Pod("", box.name, box.uid, attempt_id, node_name, size, 0, expected=False)
         body = {
             "metadata": {"namespace": NAMESPACE, "name": box.name},
-            "spec": {"nodeName": node_name},
             "pod": asked,
         }
-        box.track.attempt = Attempt(number, attempt_id, body)
+        box.track.attempt = Attempt(number, attempt_id, node_name, body)
         self.send(box)
 
     def send(self, box: Box) -> None:

@@ -17,7 +17,7 @@ from sandberth.kube.constraints import RuntimeClass
 from sandberth.kube.paths import configmap_path, runtime_class_path
 from sandberth.kube.pods import PodSpecError
 from sandberth.kube.sandbox import Sandbox
-from sandberth.kube.template import parse_host_features, sandbox_refusals, scheduler_refusals
+from sandberth.kube.template import parse_host_features, sandbox_refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,9 @@ class Review:
         """Return the verdict. Raises ApiError or Unreachable where something it depends on cannot be read."""
         if track.ask is not None and track.ask[0] == sandbox.generation:
             return Verdict(track.ask[1])
-        refused = [*scheduler_refusals(sandbox.spec), *sandbox_refusals(sandbox)]
+        refused = sandbox_refusals(sandbox)
         if refused:
-            allowed = await self._allowed_host_features()
-            refused = [*scheduler_refusals(sandbox.spec), *sandbox_refusals(sandbox, allowed)]
+            refused = sandbox_refusals(sandbox, await self._allowed_host_features())
         if refused:
             return Verdict(None, "; ".join(refused))
         try:
