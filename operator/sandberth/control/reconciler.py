@@ -231,7 +231,7 @@ class Reconciler:
         generation = work.sandbox.generation
         node = self._state.fleet.by_name(pod.node_name)
         if node is not None:
-            track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, node.changes, generation)
+            track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, None, generation)
         if is_full == 0:
             track.retry_at_s, track.refused_generation = work.now_s + pause, generation
             track.refused_reason = PlacedReason.UNSCHEDULABLE

@@ -33,17 +33,20 @@ class Exclusion:
     Where kube-scheduler could not bind it there, what it lacks may be anywhere, so the node need not change for ever:
     `expires_s` is set once no other node is left to try. `generation` is then that of the Sandbox, since one that was
     corrected is another case; None stands for a refusal by the kubelet.
+    `changes` is None as long as the Sandbox's own Pod may be there: that it goes is no change that helps.
     """
 
     until_s: float
-    changes: int
+    changes: int | None
     generation: int | None = None
     expires_s: float = inf
 
     def is_over(self, now_s: float, changes: int, generation: int) -> bool:
-        """Return whether the Sandbox, of this generation now, may try the node again."""
+        """Return whether the Sandbox, of this generation now and without a Pod, may try the node again."""
         if self.generation not in {None, generation} or now_s >= self.expires_s:
             return True
+        if self.changes is None:
+            self.changes = changes
         return now_s >= self.until_s and changes != self.changes
 
 
