@@ -160,6 +160,24 @@ def test_a_volume_that_waits_for_its_first_consumer_is_bound_on_the_node_that_wa
     assert sum(writes.values()) <= 3
 
 
+def test_a_sandbox_that_claims_a_volume_again_is_placed_where_the_volume_is(
+    boxes: Boxes, objects: Objects, storage: str
+) -> None:
+    objects.create(a_claim(boxes.namespace, storage))
+    boxes.apply("first", claiming())
+    node = boxes.has_phase("Running", "first")["nodeName"]
+    boxes.delete("first")
+    wait_for(lambda: boxes.pod("first") is None, what="the first is gone")
+
+    boxes.apply("again", claiming())
+
+    status = boxes.has_phase("Running", "again")
+    assert (status["nodeName"], status["placement"]["attempt"]) == (node, 1)
+    boxes.delete_pod("again")
+    wait_for(lambda: boxes.status("again").get("placement", {}).get("attempt") == 2, what="the next attempt")
+    assert boxes.has_phase("Running", "again")["nodeName"] == node
+
+
 def test_a_claim_that_does_not_exist_is_named_and_the_sandbox_runs_once_it_does(
     boxes: Boxes, objects: Objects, storage: str
 ) -> None:

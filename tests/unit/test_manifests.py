@@ -32,6 +32,8 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "nodes.", (), tuple(READ)),
     ("ClusterRole/sandberth-operator", "configmaps.", ("sandberth-flags",), tuple(READ)),
     ("ClusterRole/sandberth-operator", "runtimeclasses.node.k8s.io", (), ("get",)),
+    ("ClusterRole/sandberth-operator", "persistentvolumeclaims.", (), ("get",)),
+    ("ClusterRole/sandberth-operator", "persistentvolumes.", (), ("get",)),
     ("Role/sandberth-operator", "configmaps.", ("sandberth-policy",), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
     ("ClusterRole/sandberth-reporter", "nodecapacities.sandberth.dev", (), ("get",)),

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from sandberth.core.constraints import Rejection
+from sandberth.kube.errors import ApiError
 from sandberth.kube.names import NODE_NAME_ANNOTATION, PlacedReason
+from sandberth.kube.paths import claim_path, volume_path
 from tests.builders import a_fleet, a_node
 from tests.unit.fake_api import LOST_ANSWER, Bench, Object
 
@@ -312,3 +314,51 @@ async def test_the_start_deadline_also_ends_a_pod_that_nobody_binds(bench: Bench
     assert bench.status()["phase"] == "Failed"
     finished = next(item for item in bench.status()["conditions"] if item["type"] == "Finished")
     assert "kube-scheduler did not bind it" in finished["message"]
+
+
+# --- claimed volumes ---
+
+
+def with_volume(bench: Bench, node_name: str) -> None:
+    """Have the claim be bound already, to a volume that only one node can mount."""
+    here = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchFields": [here]}]}}
+    bench.api.objects[claim_path("team", "data")] = {"spec": {"volumeName": "volume"}}
+    bench.api.objects[volume_path("volume")] = {"spec": {"nodeAffinity": affinity}}
+
+
+@pytest.mark.parametrize("node_name", ["node-a", "node-b"])
+async def test_a_claim_that_is_bound_to_a_volume_leads_to_a_node_that_can_mount_it(
+    bench: Bench, node_name: str
+) -> None:
+    with_volume(bench, node_name)
+
+    await bench.step(apply(bench))
+
+    assert chosen(bench) == node_name
+
+
+async def test_a_volume_that_no_node_can_mount_is_named_as_the_cause(bench: Bench) -> None:
+    with_volume(bench, "node-z")
+
+    await bench.step(apply(bench))
+
+    assert placed(bench)["reason"] == PlacedReason.NO_ELIGIBLE_NODE
+    assert f"2 {Rejection.VOLUME}" in placed(bench)["message"]
+
+
+async def test_without_the_right_to_read_claims_kube_scheduler_is_asked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_volume(bench, "node-z")
+    read = bench.api.get
+
+    async def forbidden(path: str) -> Object | None:
+        if "persistentvolume" in path:
+            raise ApiError(403, "Forbidden", "persistentvolumeclaims is forbidden")
+        return await read(path)
+
+    monkeypatch.setattr(bench.api, "get", forbidden)
+    await bench.step(apply(bench))
+
+    assert chosen(bench) in {"node-a", "node-b"}

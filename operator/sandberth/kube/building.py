@@ -6,6 +6,7 @@ A bare image gets a restricted Pod. In a template only what is absent is filled 
 from collections.abc import Mapping
 from typing import Any
 
+from sandberth.core.constraints import Term
 from sandberth.core.fit import Ask
 from sandberth.core.quantity import cpu_millicores, format_bytes, format_cpu, whole_bytes
 from sandberth.core.resources import Requests, Resources
@@ -21,8 +22,10 @@ _KUBECTL_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _ESCALATING_CAPABILITIES = frozenset({"SYS_ADMIN", "CAP_SYS_ADMIN"})
 
 
-def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
-    """Return what a Sandbox asks of a node.
+def ask_of(
+    spec: SandboxSpec, runtime_class: RuntimeClass | None = None, volumes: tuple[tuple[Term, ...], ...] = ()
+) -> Ask:
+    """Return what a Sandbox asks of a node; `volumes` says of each that it claims where it can be mounted.
 
     With a template the nominal size is, where it is not given, the effective request.
     Raises PodSpecError, whose text names the field.
@@ -44,7 +47,9 @@ def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
         ),
         requests=requests,
         divides_cpu=spec.image is not None,
-        constraints=constraints_of(pod_spec, architecture=spec.placement.architecture, runtime_class=runtime_class),
+        constraints=constraints_of(
+            pod_spec, architecture=spec.placement.architecture, runtime_class=runtime_class, volumes=volumes
+        ),
         preferred_node=spec.placement.preferred_node,
     )
 

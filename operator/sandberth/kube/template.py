@@ -78,6 +78,16 @@ def scheduler_features(spec: SandboxSpec) -> list[str]:
     return found
 
 
+def claims_of(spec: SandboxSpec) -> list[str]:
+    """Return the names of the PersistentVolumeClaims that the template mounts."""
+    if spec.pod_template is None:
+        return []
+    claims = (
+        _mapping(volume.get("persistentVolumeClaim")) for volume in _mappings(spec.pod_template.spec.get("volumes"))
+    )
+    return [name for claim in claims if isinstance(name := claim.get("claimName"), str) and name]
+
+
 def ignored_preferences(spec: SandboxSpec) -> list[str]:
     """Return the template's wishes that the score does not count, for the message of the condition Placed.
 
