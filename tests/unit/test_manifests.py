@@ -217,4 +217,4 @@ def test_example_is_valid_and_named_like_its_file(path: Path) -> None:
     assert document["apiVersion"] == names.API_VERSION
     assert sandbox.name == path.stem
     assert sandbox_refusals(sandbox) == []
-    assert scheduler_features(sandbox.spec) == []
+    assert bool(scheduler_features(sandbox.spec)) == (path.stem == "volume")
