@@ -225,15 +225,15 @@ class Reconciler:
             return
         track.counted_pod = pod.uid
         track.unschedulables += 1
-        rounds, is_full = divmod(track.unschedulables, NODES_BEFORE_A_REST)
+        rests, tries_since = divmod(track.unschedulables, NODES_BEFORE_A_REST)
         first = self._state.settings.unschedulable_after_seconds / 2
-        pause = pause_seconds(rounds + 1, self._state.rng, first=first, longest=_LONGEST_EXCLUSION_SECONDS)
+        pause = pause_seconds(rests + 1, self._state.rng, first=first, longest=_LONGEST_EXCLUSION_SECONDS)
         track.retry_unschedulable_at_s = work.now_s + pause
         generation = work.sandbox.generation
         node = self._state.fleet.by_name(pod.node_name)
         if node is not None:
             track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, None, generation)
-        if is_full == 0:
+        if tries_since == 0:
             track.retry_at_s, track.refused_generation = work.now_s + pause, generation
             track.refused_reason = PlacedReason.UNSCHEDULABLE
 
