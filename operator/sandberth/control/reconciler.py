@@ -6,6 +6,7 @@ end of the last one stands in the status.
 """
 
 import logging
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -32,6 +33,7 @@ LOG = logging.getLogger(__name__)
 MAX_FAILED_STARTS = 3
 NODES_BEFORE_A_REST = 3  # that many nodes in a row are tried where kube-scheduler cannot bind a Pod
 _LOSSES_FORGOTTEN_SECONDS = 600.0
+_TELL_UNSCHEDULABLE_AFTER_SECONDS = 3.0
 _LONGEST_ERROR_PAUSE_SECONDS = 4.0  # so long after an outage an object may still be left alone
 _LONGEST_REFUSED_PAUSE_SECONDS = 60.0
 _LONGEST_EXCLUSION_SECONDS = 300.0
@@ -152,8 +154,11 @@ class Reconciler:
         if pod.terminal:
             await self._ended(work, pod)
             return
-        if not pod.bound and await self._not_bound(work, pod):
-            return
+        if not pod.bound:
+            if await self._not_bound(work, pod):
+                return
+            if not self._is_worth_telling(work, pod):
+                pod = replace(pod, unschedulable=None)
         if await self._reader.node_is_gone(pod):
             await self._remover.remove(work, pod)  # the Pod is lost, whatever it says
         elif await self._start_deadline_passed(work, pod):
@@ -217,6 +222,22 @@ class Reconciler:
             self.queue.add_after(work.uid, left)
             return None
         return f"kube-scheduler could not within {limit:g} s: {pod.unschedulable}"
+
+    def _is_worth_telling(self, work: Work, pod: PodFacts) -> bool:
+        """Return whether kube-scheduler's refusal stands in the status already, or long enough to be worth a write.
+
+        Its caches may be behind by a moment, and then it says no and binds the Pod at once.
+        """
+        since, ready = work.track.unschedulable, work.status.condition(SandboxCondition.READY)
+        if pod.unschedulable is None or since is None:
+            return False
+        if ready is not None and ready.message.startswith(statuses.SCHEDULER_SAYS):
+            return True
+        patience = min(_TELL_UNSCHEDULABLE_AFTER_SECONDS, self._state.settings.unschedulable_after_seconds / 2)
+        left = since[1] + patience - work.now_s
+        if left > 0:
+            self.queue.add_after(work.uid, left)
+        return left <= 0
 
     def _count_unschedulable(self, work: Work, pod: PodFacts) -> None:
         """Keep the Sandbox from a node where kube-scheduler could not bind it, and let it rest after a few of them."""
