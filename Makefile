@@ -66,7 +66,7 @@ test-kind: venv docker ## tests against real kubelets, in a kind cluster of thei
 prove: venv ## 100,000 schedules of the ledger against an adversary (SCHEDULES=n; minutes)
 	$(BIN)/python -m tests.prove.prove --schedules $(SCHEDULES)
 
-mutants: venv ## nine wrong rules of the ledger, and what catches each
+mutants: venv ## nine wrong rules of the ledger and one more, and what catches each
 	$(BIN)/python -m tests.prove.mutants
 
 check: venv ## lint, formatting, types, import contracts

@@ -1,4 +1,4 @@
-"""Nine wrong rules, one at a time: `python -m tests.prove.mutants` shows what catches each.
+"""Nine wrong rules, and one of the way through kube-scheduler: `python -m tests.prove.mutants` shows what catches each.
 
 A wrong rule is a subclass; no file is changed. It counts as killed where a named case of `make test` fails because of
 it; beside that stands after how many schedules the adversary found it, and by which invariant.
@@ -93,6 +93,15 @@ class NoRebuild(Side):
             self.pods.bookmark(version)
 
 
+class UnboundIsFree(Side):
+    def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
+        if new is None or new.bound:
+            super()._pod_changed(old, new)
+        else:
+            self._index(new, present=True)
+            self.ledger.pods_passed(self.pods.resource_version)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A wrong rule, and the named cases that fail because of it."""
@@ -126,7 +135,7 @@ class Mutant:
         case(ledger)
 
 
-MUTANTS = (
+LEDGER = (
     Mutant(
         "report absence frees an attempt whose Pod is present",
         AbsenceFrees,
@@ -169,12 +178,21 @@ MUTANTS = (
     ),
     Mutant("restart without rebuild", NoRebuild, (cases.a_restart_finds_every_pod,)),
 )
+SCHEDULER = (
+    Mutant(
+        "a Pod that is not bound yet holds no room",
+        UnboundIsFree,
+        (cases.an_unbound_pod_keeps_its_room_over_a_restart,),
+    ),
+)
+MUTANTS = LEDGER + SCHEDULER
 
 
-def main() -> int:
+def show(mutants: tuple[Mutant, ...]) -> int:
+    """Print what catches each; return how many nothing catches."""
     killed = 0
     print(f"| wrong rule | named case of `make test` | found by schedules |\n|{'---|' * 3}")
-    for mutant in MUTANTS:
+    for mutant in mutants:
         case = mutant.killed_by_case()
         schedules, _, seed, text = first_fault(range(SCHEDULES), mutant.side_type)
         found = (
@@ -184,8 +202,15 @@ def main() -> int:
         )
         killed += bool(case)
         print(f"| {mutant.name} | {case.removeprefix('test_') or 'NONE'} | {found} |", flush=True)
-    print(f"{killed} of {len(MUTANTS)} killed")
-    return int(killed != len(MUTANTS))
+    print(f"{killed} of {len(mutants)} killed")
+    return len(mutants) - killed
+
+
+def main() -> int:
+    print("On the way through kube-scheduler:")
+    left = show(SCHEDULER)
+    print("\nIn the ledger:")
+    return int(left + show(LEDGER) > 0)
 
 
 if __name__ == "__main__":

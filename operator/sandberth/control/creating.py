@@ -15,12 +15,12 @@ from sandberth.core.errors import SandberthError
 from sandberth.core.fit import Ask
 from sandberth.core.ledger import PodHolding
 from sandberth.core.placement import Decision, place
-from sandberth.kube.building import build_pod
+from sandberth.kube.building import build_pod, build_unplaced_pod
 from sandberth.kube.errors import ApiError
 from sandberth.kube.paths import pod_path
 from sandberth.kube.pods import PodFacts, convert_pod
 from sandberth.kube.sandbox import Sandbox
-from sandberth.kube.template import ignored_preferences
+from sandberth.kube.template import ignored_preferences, scheduler_features
 
 LOG = logging.getLogger(__name__)
 
@@ -56,8 +56,7 @@ class Creator:
         """Choose a node and reserve its room; where one was found, `track.attempt` is ready to be sent."""
         state = self._state
         parameters = state.flags.parameters
-        number = 1 + max(track.last_number, sandbox.status.placement.attempt if sandbox.status.placement else 0)
-        attempt_id = sandbox.attempt_id(number)
+        number, attempt_id = _next_attempt(sandbox, track)
         with state.metrics.placement_seconds.time():
             decision = place(
                 state.fleet,
@@ -76,6 +75,7 @@ class Creator:
             track.attempt = Attempt(
                 number,
                 attempt_id,
+                node.facts.name,
                 build_pod(
                     sandbox,
                     number,
@@ -85,9 +85,21 @@ class Creator:
                     overcommit_percent=node.overcommit_percent(parameters.overcommit_percent),
                 ),
             )
-            message = placed_message(decision, parameters, ask, ignored_preferences(sandbox.spec))
+            message = placed_message(
+                decision, parameters, ask, ignored_preferences(sandbox.spec), scheduler_features(sandbox.spec)
+            )
             track.record = (number, record, message)
         return decision
+
+    def start_anywhere(self, sandbox: Sandbox, track: Track, ask: Ask) -> None:
+        """Have `track.attempt` ready to be sent: a Pod for kube-scheduler to place, which holds no room before that.
+
+        Raises PodSpecError where that cannot be said in a Pod.
+        """
+        number, attempt_id = _next_attempt(sandbox, track)
+        overcommit_percent = self._state.flags.parameters.overcommit_percent
+        body = build_unplaced_pod(sandbox, number, ask, overcommit_percent=overcommit_percent)
+        track.attempt, track.record = Attempt(number, attempt_id, "", body), None
 
     async def send(self, uid: str, track: Track) -> PodFacts | None:
         """Send the attempt's create once and take its answer in; return the Pod, or None where it has ended already.
@@ -149,6 +161,9 @@ class Creator:
         if pod.terminal:
             ledger.release(attempt.attempt_id)
             ledger.pod_ended(pod.uid, pod.attempt_id, pod.node_name)
+        elif not pod.node_name:  # kube-scheduler may bind it anywhere
+            ledger.release(attempt.attempt_id)
+            self._room_given_back()
         else:
             ledger.pods_passed(pods.resource_version)
             ledger.create_answered(holding_of(pod), pod.resource_version)
@@ -162,7 +177,7 @@ class Creator:
         if pod.attempt_id != attempt.attempt_id:
             self._state.ledger.release(attempt.attempt_id)
             self._room_given_back()
-        if pod.attempt_id != attempt.attempt_id or pod.node_name != attempt.body["spec"]["nodeName"]:
+        if pod.attempt_id != attempt.attempt_id or pod.node_name != attempt.node_name:
             track.record = None
         return self._created(track, attempt, pod)
 
@@ -172,8 +187,17 @@ class Creator:
         self._room_given_back()
 
 
+def _next_attempt(sandbox: Sandbox, track: Track) -> tuple[int, str]:
+    """Return the number and the ID of the attempt that is due."""
+    number = 1 + max(track.last_number, sandbox.status.placement.attempt if sandbox.status.placement else 0)
+    return number, sandbox.attempt_id(number)
+
+
 def holding_of(pod: PodFacts) -> PodHolding:
-    """Return what a Pod holds on its node, as the ledger counts it; a Pod that is not ours holds its requests."""
+    """Return what a Pod holds on its node, as the ledger counts it; a Pod that is not ours holds its requests.
+
+    A Sandbox's Pod that is not bound yet holds its room where it is to be bound.
+    """
     own = pod.attempt_id is not None
     return PodHolding(
         pod_uid=pod.uid,

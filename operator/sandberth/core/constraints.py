@@ -25,6 +25,7 @@ class Rejection(StrEnum):
     NODE_SELECTOR = "NodeSelectorMismatch"
     NODE_AFFINITY = "NodeAffinityMismatch"
     ARCHITECTURE = "ArchitectureMismatch"
+    VOLUME = "VolumeElsewhere"
     EXCLUDED = "RefusedEarlier"
     OVERCOMMIT = "OvercommitLimit"
     CPU = "InsufficientCpu"
@@ -123,11 +124,14 @@ class Constraints:
     affinity: tuple[Term, ...] | None = None  # required node affinity: one term must match; None = no demand
     tolerations: tuple[Toleration, ...] = ()
     architecture: str | None = None
+    volumes: tuple[tuple[Term, ...], ...] = ()  # of each volume: where it can be mounted; one term must match
 
     @property
     def selective(self) -> bool:
         """Whether it may refuse a node without taints."""
-        return bool(self.node_selector) or self.affinity is not None or self.architecture is not None
+        if self.affinity is not None or self.architecture is not None:
+            return True
+        return bool(self.node_selector or self.volumes)
 
     def rejection(self, node: NodeFacts) -> Rejection | None:
         """Return why `node` is out of the question, or None."""
@@ -141,4 +145,7 @@ class Constraints:
             return Rejection.NODE_AFFINITY
         if self.architecture is not None and node.labels.get(ARCHITECTURE_LABEL) != self.architecture:
             return Rejection.ARCHITECTURE
+        for terms in self.volumes:
+            if not any(term.matches(node) for term in terms):
+                return Rejection.VOLUME
         return None
