@@ -14,7 +14,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     return CliRunner()
 
 
-@pytest.mark.parametrize("command", ["up", "down", "status", "env"])
+@pytest.mark.parametrize("command", ["up", "down", "status", "env", "build", "image", "load"])
 def test_help_shows_an_example(cli: CliRunner, command: str) -> None:
     answer = cli.invoke(app, [command, "--help"])
 
@@ -32,6 +32,10 @@ def test_help_shows_an_example(cli: CliRunner, command: str) -> None:
         ["up", "--node-pods", "0"],
         ["status", "--output", "xml"],
         ["up", "--provider", "cloud"],
+        ["up", "--provider", "kind", "--node-cpu", "4"],
+        ["up", "--provider", "kind", "--no-audit"],
+        ["up", "--samples"],
+        ["up", "--node-image", "own"],
     ],
 )
 def test_bad_usage_is_exit_code_2(cli: CliRunner, arguments: list[str]) -> None:
@@ -41,8 +45,15 @@ def test_bad_usage_is_exit_code_2(cli: CliRunner, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["up", "--provider", "kind"], "sandberth: --provider kind is not built yet; use --provider local\n"),
         (["env", "--name", "x"], "sandberth: there is no bed x; start it with: sandberth cluster up --name x\n"),
+        (
+            ["env", "--name", "x", "--provider", "kind"],
+            "sandberth: there is no bed x; start it with: sandberth cluster up --provider kind --name x\n",
+        ),
+        (
+            ["load", "image", "--name", "x"],
+            "sandberth: there is no kind bed x; start it with: sandberth cluster up --provider kind --name x\n",
+        ),
     ],
 )
 def test_a_failure_is_one_line_on_stderr_and_exit_code_1(cli: CliRunner, arguments: list[str], message: str) -> None:
@@ -73,3 +84,47 @@ def test_the_commands_load_nothing_slow_before_they_run() -> None:
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert answer.stdout == "[]\n"
+
+
+def test_kind_without_docker_says_what_to_install(
+    cli: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    answer = cli.invoke(app, ["up", "--provider", "kind"])
+
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert "there is no docker on PATH: install it (on Debian and Ubuntu: apt-get install docker.io)" in answer.stderr
+
+
+def test_kind_with_a_docker_that_does_not_answer_says_what_to_start(
+    cli: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    answer = cli.invoke(app, ["up", "--provider", "kind"])
+
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert "(docker version --format failed: Cannot connect to the Docker daemon): start it" in answer.stderr
+
+
+def a_bed(cache: Path, name: str, state_file: str) -> None:
+    folder = cache / "sandberth" / "clusters" / name
+    folder.mkdir(parents=True)
+    (folder / state_file).write_text("{}")
+
+
+def test_a_bed_of_the_other_provider_is_left_alone(cli: CliRunner, tmp_path: Path) -> None:
+    a_bed(tmp_path, "real", "kind.json")
+
+    asked = cli.invoke(app, ["down", "--name", "real", "--provider", "local"])
+    started = cli.invoke(app, ["up", "--name", "real"])
+
+    assert asked.stderr == "sandberth: bed real is a kind bed, not local\n"
+    assert started.stderr == "sandberth: real is a kind bed; take it down first, or choose another --name\n"
+    assert (tmp_path / "sandberth/clusters/real/kind.json").exists()

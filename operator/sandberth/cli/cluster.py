@@ -1,4 +1,4 @@
-"""`sandberth cluster`: a control plane on this machine to try Sandberth on.
+"""`sandberth cluster`: a Kubernetes cluster on this machine to try Sandberth on.
 
 The bed itself is imported inside the commands, so that `--help` stays quick.
 """
@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandberth.cli import kindbed
 from sandberth.cli.outcome import command_folder, interruptible, one_line_errors, this_command
 from sandberth.cli.reporter import duration_seconds
 from sandberth.reporter.settings import UsageSource
 
 if TYPE_CHECKING:
+    from sandberth.cluster.kind.cluster import KindCluster
     from sandberth.cluster.local import LocalCluster
     from sandberth.cluster.state import BedOptions
 
 app = typer.Typer(
     name="cluster",
-    help="Start and stop a bed: a local Kubernetes cluster without containers, to try Sandberth on.",
+    help="Start and stop a bed: a Kubernetes cluster on this machine, to try Sandberth on.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
+_LOCAL_OPTIONS = ("scheduler", "node_cpu", "node_memory", "node_pods", "audit", "report_interval", "usage")
+_KIND_OPTIONS = ("node_image", "build", "samples")
 _CPU = re.compile(r"[1-9]\d*m?")
 _MEMORY = re.compile(r"[1-9]\d*([kMGTPE]|[KMGTPE]i)?")
 
@@ -70,8 +74,9 @@ def _memory(value: str) -> str:
 Name = Annotated[str, typer.Option(help="The bed; several can be up at once.", callback=_bed_name)]
 ProviderOption = Annotated[
     Provider,
-    typer.Option(help="local: nodes and kubelets are played by kwok. kind (real kubelets): with a later release."),
+    typer.Option(help="local: nodes and kubelets are played by kwok. kind: real kubelets, in containers of Docker."),
 ]
+ProviderOfBed = Annotated[Provider | None, typer.Option(help="local or kind; left out, what the bed of this name is.")]
 
 
 @app.command()
@@ -80,34 +85,54 @@ def up(
     *,
     name: Name = "default",
     provider: ProviderOption = Provider.LOCAL,
-    nodes: Annotated[int, typer.Option(min=0, help="How many nodes.")] = 3,
-    scheduler: Annotated[bool, typer.Option(help="Also start kube-scheduler.")] = False,
-    node_cpu: Annotated[str, typer.Option(help="CPUs of each node.", callback=_cpu)] = "192",
-    node_memory: Annotated[str, typer.Option(help="Memory of each node.", callback=_memory)] = "512Gi",
-    node_pods: Annotated[int, typer.Option(min=1, help="Pods that each node takes.")] = 500,
-    audit: Annotated[bool, typer.Option(help="Log the writes of Sandberth's service accounts.")] = True,
+    nodes: Annotated[
+        int | None, typer.Option(min=0, help="How many nodes; of a kind bed, workers.", show_default="3; kind: 2")
+    ] = None,
+    scheduler: Annotated[bool, typer.Option(help="Also start kube-scheduler (local).")] = False,
+    node_cpu: Annotated[str, typer.Option(help="CPUs of each node (local).", callback=_cpu)] = "192",
+    node_memory: Annotated[str, typer.Option(help="Memory of each node (local).", callback=_memory)] = "512Gi",
+    node_pods: Annotated[int, typer.Option(min=1, help="Pods that each node takes (local).")] = 500,
+    audit: Annotated[bool, typer.Option(help="Log the writes of Sandberth's service accounts (local).")] = True,
     operator: Annotated[
         bool, typer.Option(help="Install Sandberth and run it; without, there is a control plane with nodes alone.")
     ] = True,
-    report_interval: Annotated[str, typer.Option(help="Time between two reports of a node: 20s, 500ms, 1m.")] = "20s",
+    report_interval: Annotated[str, typer.Option(help="Time between two reports of a node (local): 20s, 1m.")] = "20s",
     usage: Annotated[
         UsageSource,
         typer.Option(
-            help="What reports give as usage. Nothing really runs on these nodes, and they have no metrics.k8s.io: "
-            "requests reports what is requested, none leaves it out."
+            help="What reports give as usage (local). Nothing really runs on these nodes, and they have no "
+            "metrics.k8s.io: requests reports what is requested, none leaves it out."
         ),
     ] = UsageSource.REQUESTS,
+    node_image: Annotated[
+        str,
+        typer.Option(
+            help="Image of the nodes (kind). auto: kind's own where a registry answers, else one built here; own: one "
+            "built here; or the name of an image."
+        ),
+    ] = "auto",
+    build: Annotated[bool, typer.Option(help="Build the image sandberth:dev, or take it as it is (kind).")] = True,
+    samples: Annotated[bool, typer.Option("--samples", help="Also run six sample Sandboxes (kind).")] = False,
 ) -> None:
     """Start a bed with Sandberth running in it; what is up already is left as it is.
 
-    The first time, its programs are built with Go (6 to 25 minutes); after that a bed is up in seconds. Operator and
-    reporter run on this machine as processes of the bed; one that died is started again by the same command.
+    The first time, its programs are built with Go (6 to 25 minutes; for kind 12 to 25, unless its registry answers);
+    after that a local bed is up in seconds, a kind bed in a minute.
+
+    In a local bed, operator and reporter are processes of this machine; one that died is started again by the same
+    command. In a kind bed they run as pods, from the image that is built of this checkout.
 
     Example: sandberth cluster up --nodes 10 --node-cpu 64 --node-memory 256Gi
+
+    Example: sandberth cluster up --provider kind --nodes 2 --samples
     """
+    _check_options(context, provider)
+    if provider is Provider.KIND:
+        kindbed.up(name, 2 if nodes is None else nodes, node_image, operator=operator, build=build, samples=samples)
+        return
+    nodes = 3 if nodes is None else nodes
     interval = f"{duration_seconds(report_interval):g}s"
     with one_line_errors(), interruptible():
-        _check_provider(provider)
         from sandberth.cluster import services  # noqa: PLC0415
         from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
         from sandberth.cluster.progress import progress_for_stderr  # noqa: PLC0415
@@ -140,15 +165,11 @@ def _as_it_is(bed: "LocalCluster", asked: "BedOptions", context: typer.Context) 
     """Return the options of a bed that is up. Raises ClusterError where one that was typed differs."""
     from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
 
-    def is_typed(option: str) -> bool:
-        source = context.get_parameter_source(option)
-        return source is not None and source.name != "DEFAULT"
-
     wanted, present = asdict(asked), asdict(bed.options)
     different = [
         f"--{option.replace('_', '-')} is {value}, not {wanted[option]}"
         for option, value in present.items()
-        if value != wanted[option] and is_typed(option)
+        if value != wanted[option] and _is_typed(context, option)
     ]
     if different:
         raise ClusterError(f"bed {bed.name} is up: {'; '.join(different)}; take it down first to change that")
@@ -156,23 +177,59 @@ def _as_it_is(bed: "LocalCluster", asked: "BedOptions", context: typer.Context) 
 
 
 @app.command()
-def build() -> None:
-    """Build the programs of the local bed without starting any of them; what is built already is kept.
+def build(provider: ProviderOption = Provider.LOCAL) -> None:
+    """Build what a bed is made of without starting any of it; what is built already is kept.
+
+    For kind that is the image of the nodes, unless kind's own can be had, and the image of Sandberth.
 
     Example: sandberth cluster build
     """
     with one_line_errors(), interruptible():
-        from sandberth.cluster.programs import PROGRAMS, ensure_programs  # noqa: PLC0415
+        if provider is Provider.KIND:
+            kindbed.build()
+            return
+        from sandberth.cluster.programs import LOCAL_PROGRAMS, ensure_programs  # noqa: PLC0415
         from sandberth.cluster.progress import progress_for_stderr  # noqa: PLC0415
 
-        directory = ensure_programs(PROGRAMS, progress_for_stderr())
+        directory = ensure_programs(LOCAL_PROGRAMS, progress_for_stderr())
     typer.echo(f"the programs of the local bed are in {directory}")
+
+
+@app.command()
+def image(
+    tag: Annotated[str, typer.Option(help="Name of the image.")] = "sandberth:dev",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="Image to build on, with Python 3.11.", show_default="python:3.11-slim where a registry answers"
+        ),
+    ] = None,
+) -> None:
+    """Build the image of Sandberth from this checkout, also where no build can reach a registry or a package index.
+
+    Example: sandberth cluster image --tag sandberth:mine
+    """
+    with one_line_errors(), interruptible():
+        kindbed.image(tag, base)
+
+
+@app.command()
+def load(
+    images: Annotated[list[str], typer.Argument(help="Images of this machine's Docker.")],
+    name: Name = "default",
+) -> None:
+    """Load images into every node of a kind bed that lacks them.
+
+    Example: sandberth cluster load my-sandbox:v1 --name default
+    """
+    with one_line_errors(), interruptible():
+        kindbed.load(name, images)
 
 
 @app.command()
 def down(
     name: Name = "default",
-    provider: ProviderOption = Provider.LOCAL,
+    provider: ProviderOfBed = None,
     keep_logs: Annotated[bool, typer.Option("--keep-logs", help="Leave the logs folder.")] = False,
 ) -> None:
     """Stop a bed and remove its folder; a bed that is not there is fine.
@@ -180,10 +237,7 @@ def down(
     Example: sandberth cluster down --name default
     """
     with one_line_errors():
-        _check_provider(provider)
-        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
-
-        bed = LocalCluster(name)
+        bed = _bed(name, provider)
         existed = bed.directory.exists()
         bed.down(keep_logs=keep_logs)
     typer.echo(f"bed {name} is down" if existed else f"there is no bed {name}")
@@ -194,7 +248,7 @@ def down(
 @app.command()
 def status(
     name: Name = "default",
-    provider: ProviderOption = Provider.LOCAL,
+    provider: ProviderOfBed = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TABLE,
 ) -> None:
     """Show what runs in a bed; the exit code is 0 when it is up and 1 when it is not.
@@ -202,38 +256,53 @@ def status(
     Example: sandberth cluster status --output json
     """
     with one_line_errors():
-        _check_provider(provider)
-        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
-
-        report = LocalCluster(name).status()
+        report = _bed(name, provider).status()
     typer.echo(json.dumps(report, indent=2) if output is Output.JSON else _status_text(report))
     if report["state"] != "up":
         raise typer.Exit(1)
 
 
 @app.command()
-def env(name: Name = "default", provider: ProviderOption = Provider.LOCAL) -> None:
+def env(name: Name = "default", provider: ProviderOfBed = None) -> None:
     """Print the shell lines that point kubectl at a bed, and put the bed's own kubectl on PATH.
 
     Example: eval "$(sandberth cluster env)" && kubectl get nodes
     """
     with one_line_errors():
-        _check_provider(provider)
         from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
-        from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
 
-        bed = LocalCluster.find(name)
-        if bed is None:
-            raise ClusterError(f"there is no bed {name}; start it with: sandberth cluster up --name {name}")
+        bed = _bed(name, provider)
+        if not bed.exists():
+            raise ClusterError(f"there is no bed {name}; start it with: {bed.start_command}")
         lines = bed.environment(os.environ.get("PATH", ""), command_folder())
     typer.echo("\n".join(lines))
 
 
-def _check_provider(provider: Provider) -> None:
-    if provider is Provider.KIND:
-        from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
+def _bed(name: str, provider: Provider | None) -> "LocalCluster | KindCluster":
+    """Return the bed of this name: as asked for, or as it is. Raises ClusterError where these differ."""
+    from sandberth.cluster.errors import ClusterError  # noqa: PLC0415
+    from sandberth.cluster.kind.cluster import KindCluster  # noqa: PLC0415
+    from sandberth.cluster.local import LocalCluster  # noqa: PLC0415
 
-        raise ClusterError("--provider kind is not built yet; use --provider local")
+    kind, local = KindCluster(name), LocalCluster(name)
+    present = Provider.KIND if kind.exists() else Provider.LOCAL if local.exists() else None
+    if provider is not None and present is not None and provider is not present:
+        raise ClusterError(f"bed {name} is a {present} bed, not {provider}")
+    return kind if (provider or present) is Provider.KIND else local
+
+
+def _check_options(context: typer.Context, provider: Provider) -> None:
+    """Raise BadParameter for an option that was typed and means nothing to this provider."""
+    foreign = _KIND_OPTIONS if provider is Provider.LOCAL else _LOCAL_OPTIONS
+    for option in foreign:
+        if _is_typed(context, option):
+            other = Provider.KIND if provider is Provider.LOCAL else Provider.LOCAL
+            raise typer.BadParameter(f"--{option.replace('_', '-')} goes with --provider {other} only")
+
+
+def _is_typed(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _status_text(report: dict[str, Any]) -> str:
@@ -247,6 +316,8 @@ def _status_text(report: dict[str, Any]) -> str:
         f"{'kubeconfig':<12}{report['kubeconfig']}",
         f"{'nodes':<12}{counted}",
     ]
+    if "containers" in report:
+        return "\n".join([*lines, "", *kindbed.container_lines(report, nodes)])
     lines += ["", f"{'PROGRAM':<26}{'PID':<10}{'MEMORY':<10}LOG"]
     for program in report["programs"]:
         pid = str(program["pid"]) if program["running"] else "stopped"

@@ -4,7 +4,6 @@ A bed lives in a folder of the user's cache and outlives the command that starts
 for what happens to them instead. kwok does not enforce a node's capacity.
 """
 
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,10 +16,11 @@ from sandberth.cluster.controlplane import BedFolder, write_certificates
 from sandberth.cluster.errors import ClusterError
 from sandberth.cluster.kubeconfig import write_kubeconfig
 from sandberth.cluster.nodes import NodeSize, is_usable, node_object, wait_until_usable
-from sandberth.cluster.places import bed_directory, locked
+from sandberth.cluster.places import KIND_STATE_FILE, bed_directory, locked
 from sandberth.cluster.programs import ensure_programs
 from sandberth.cluster.progress import Progress, QuietProgress
 from sandberth.cluster.running import READY_SECONDS, RunningPrograms, programs_of
+from sandberth.cluster.shell import shell_lines
 from sandberth.cluster.state import BedOptions, BedState
 
 
@@ -53,6 +53,8 @@ class LocalCluster:
         options = BedOptions(nodes, node_cpu, node_memory, node_pods, scheduler, audit)
         progress = progress or QuietProgress()
         bed = cls(name)
+        if (bed.directory / KIND_STATE_FILE).exists():
+            raise ClusterError(f"{name} is a kind bed; take it down first, or choose another --name")
         with locked(bed.lock):
             if bed.healthy():
                 bed._tell_reuse(options, progress)
@@ -67,7 +69,16 @@ class LocalCluster:
     def find(cls, name: str = "default") -> Self | None:
         """Return the bed of this name, healthy or not; None when `up` has not made one."""
         bed = cls(name)
-        return bed if bed._state() is not None else None
+        return bed if bed.exists() else None
+
+    def exists(self) -> bool:
+        """Tell whether `up` has made this bed."""
+        return self._state() is not None
+
+    @property
+    def start_command(self) -> str:
+        """How to start this bed."""
+        return f"sandberth cluster up --name {self.name}"
 
     @property
     def directory(self) -> Path:
@@ -178,19 +189,8 @@ class LocalCluster:
         return RunningPrograms(self._folder, self._known_state()).api()
 
     def environment(self, path: str, commands: Path) -> list[str]:
-        """Return the shell lines that point kubectl at this bed; `path` is the present PATH.
-
-        The bed's kubectl comes first on PATH. The folder `commands`, where `sandberth` is, comes last: it may hold a
-        whole Python, which is not to take over.
-        """
-        lines = [f"export KUBECONFIG={shlex.quote(str(self.kubeconfig))}"]
-        present = path.split(":")
-        if present[0] != str(self.kubectl.parent):
-            lines.append(f'export PATH={shlex.quote(str(self.kubectl.parent))}:"$PATH"')
-        if str(commands) not in present:
-            lines.append(f'export PATH="$PATH":{shlex.quote(str(commands))}')
-        lines.append("hash -r")
-        return lines
+        """Return the shell lines that point kubectl at this bed; `path` is the present PATH."""
+        return shell_lines(self.kubeconfig, self.kubectl.parent, path, commands)
 
     # How a bed comes to be.
 
@@ -262,7 +262,7 @@ class LocalCluster:
     def _known_state(self) -> BedState:
         state = self._state()
         if state is None:
-            raise ClusterError(f"there is no bed {self.name}; start it with: sandberth cluster up --name {self.name}")
+            raise ClusterError(f"there is no bed {self.name}; start it with: {self.start_command}")
         return state
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sandberth.cluster.errors import ClusterError
 
+KIND_STATE_FILE = "kind.json"  # its presence makes the folder of a bed that of a kind bed
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 

@@ -37,7 +37,15 @@ PROGRAMS = {
     "kube-scheduler": Program("k8s", "k8s.io/kubernetes/cmd/kube-scheduler"),
     "kubectl": Program("k8s", "k8s.io/kubernetes/cmd/kubectl"),
     "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    "kubelet": Program("k8s", "k8s.io/kubernetes/cmd/kubelet"),
+    "kube-proxy": Program("k8s", "k8s.io/kubernetes/cmd/kube-proxy"),
+    "kubeadm": Program("k8s", "k8s.io/kubernetes/cmd/kubeadm"),
+    "nodenet": Program("k8s", "./nodenet"),
+    "pause": Program("k8s", "./pause"),
+    "coredns": Program("coredns", "."),
+    "kind": Program("kind", "sigs.k8s.io/kind"),
 }
+LOCAL_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 
 
 def ensure_programs(names: Iterable[str], progress: Progress) -> Path:
@@ -73,9 +81,9 @@ def kubernetes_version() -> str:
 
 
 def cache_key(modules: Path) -> str:
-    """Return a name that changes with whatever changes the programs: pinned modules, linker flags, architecture."""
+    """Return a name that changes with whatever changes the programs: modules, our own Go, flags, architecture."""
     digest = hashlib.sha256(platform.machine().encode())
-    for file in sorted((*modules.glob("*/go.mod"), *modules.glob("*/go.sum"))):
+    for file in sorted((*modules.glob("*/go.mod"), *modules.glob("*/go.sum"), *modules.rglob("*.go"))):
         content = file.read_bytes()
         digest.update(f"\n{file.relative_to(modules)} {len(content)}\n".encode())
         digest.update(content)

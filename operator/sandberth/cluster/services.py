@@ -7,7 +7,6 @@ as long as the bed's certificates, a year; after that the API server refuses the
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,10 +18,12 @@ from sandberth.cluster import processes
 from sandberth.cluster.assets import LOCAL_OVERLAY, assets_directory
 from sandberth.cluster.controlplane import BedFolder
 from sandberth.cluster.errors import BedApiError, ClusterError, ProgramFailedError
+from sandberth.cluster.kubectl import run_kubectl
 from sandberth.cluster.local import LocalCluster, service_account_kubeconfig
 from sandberth.cluster.places import locked
 from sandberth.cluster.ports import LOOPBACK, HeldPorts
 from sandberth.cluster.progress import Progress, QuietProgress
+from sandberth.cluster.reported import unreported_nodes
 from sandberth.cluster.running import ports_of_all_beds
 from sandberth.cluster.state import BedState, Service
 from sandberth.kube import names
@@ -117,31 +118,15 @@ def wait_until_reported(bed: LocalCluster) -> None:
     """Return when each Node has a NodeCapacity with a report of that very Node. Raises ClusterError in the end."""
     with bed.api() as api:
 
-        def unreported() -> list[str]:
-            nodes = api.get("/api/v1/nodes")["items"]
-            found = api.get(f"/apis/{names.API_VERSION}/{names.NODECAPACITIES}")["items"]
-            reported = {each.get("status", {}).get("report", {}).get("nodeUID") for each in found}
-            return [node["metadata"]["name"] for node in nodes if node["metadata"]["uid"] not in reported]
-
         def check() -> bool:
             for name in (OPERATOR, REPORTER):
                 if not processes.is_running(_service(bed, name).process):
                     raise ProgramFailedError(name, "ended", _log(bed, name))
-            return not unreported()
+            return not unreported_nodes(api)
 
         if not _comes_true(check):
             log = _log(bed, REPORTER)
-            raise ProgramFailedError(REPORTER, f"has not reported {', '.join(unreported()[:3])}", log)
-
-
-def run_kubectl(bed: LocalCluster, *arguments: str) -> str:
-    """Return what the bed's kubectl prints as the administrator. Raises ClusterError with its first complaint."""
-    command = [str(bed.kubectl), "--kubeconfig", str(bed.kubeconfig), *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if answer.returncode != 0:
-        complaint = (answer.stderr.strip().splitlines() or ["it said nothing"])[0]
-        raise ClusterError(f"kubectl {arguments[0]} failed: {complaint}")
-    return answer.stdout
+            raise ProgramFailedError(REPORTER, f"has not reported {', '.join(unreported_nodes(api)[:3])}", log)
 
 
 def _start(bed: LocalCluster, name: str, arguments: list[str]) -> Service:

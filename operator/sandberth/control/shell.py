@@ -143,6 +143,8 @@ async def run(
         settings=settings_for(settings),
         standalone=True,
         clusterwide=True,
+        # Of no use without peering. Kopf's own would ask for a user name, which a container's UID need not have.
+        identity="sandberth",  # type: ignore[arg-type]
     )
     started()
     await kopf.run_tasks(tasks)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sandberth.cluster import services
 from sandberth.cluster.errors import BedApiError, ClusterError
+from sandberth.cluster.kubectl import run_kubectl
 from sandberth.cluster.local import LocalCluster
 from sandberth.core.quantity import format_cpu
 from sandberth.demo.burst import NAMESPACE
@@ -47,9 +48,7 @@ def foreign_sizes(parameters: Parameters) -> list[int]:
 def set_flags(bed: LocalCluster, flags: dict[str, str]) -> None:
     """Patch the ConfigMap, and return when the operator has the flags in force."""
     patch = json.dumps({"data": flags})
-    services.run_kubectl(
-        bed, "-n", names.NAMESPACE, "patch", "configmap", names.FLAGS_CONFIGMAP, "--type=merge", "-p", patch
-    )
+    run_kubectl(bed, "-n", names.NAMESPACE, "patch", "configmap", names.FLAGS_CONFIGMAP, "--type=merge", "-p", patch)
     wanted = [f'sandberth_flag{{key="{key}",value="{value}"}} 1.0' for key, value in flags.items()]
 
     def in_force() -> bool:

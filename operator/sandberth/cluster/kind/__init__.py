@@ -1,0 +1,1 @@
+"""The kind bed: real kubelets in containers of this machine's Docker."""
