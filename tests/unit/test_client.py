@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from sandberth import __version__
-from sandberth.kube.client import JSON_PATCH, MERGE_PATCH, Client, path_of
+from sandberth.kube.client import Client
 from sandberth.kube.errors import ApiError, Unreachable
 from sandberth.kube.kubeconfig import ClusterAccess, StaticToken, TokenFile
+from sandberth.kube.paths import JSON_PATCH, MERGE_PATCH, path_of
 from tests.scripted_server import ScriptedServer, document, scripted_server, status
 
 POD = "/api/v1/namespaces/team/pods/one"

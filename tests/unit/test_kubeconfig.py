@@ -1,17 +1,12 @@
 """Where the API server is: from files, from the environment, from inside a pod, and clear words where it fails."""
 
 import base64
-import datetime as dt
 import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from sandberth.kube import kubeconfig
 from sandberth.kube.client import Client
@@ -24,6 +19,7 @@ from sandberth.kube.kubeconfig import (
     from_kubeconfig,
     in_cluster,
 )
+from tests.certificates import self_signed
 from tests.scripted_server import scripted_server
 
 
@@ -50,28 +46,7 @@ def a_kubeconfig(
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return a certificate for api.test alone, and its key."""
-    folder = tmp_path_factory.mktemp("pki")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "api.test")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("api.test")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate_file, key_file = folder / "tls.crt", folder / "tls.key"
-    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return certificate_file, key_file
+    return self_signed(tmp_path_factory.mktemp("pki"), "api.test")
 
 
 def encoded(file: Path) -> str:

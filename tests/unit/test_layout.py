@@ -35,6 +35,14 @@ def test_the_core_loads_nothing_heavy(module: str) -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_the_process_on_every_node_loads_no_http_library_and_no_models() -> None:
+    heavy = (*HEAVY, "pydantic", "orjson", "uvloop", "typer", "rich", "prometheus_client")
+
+    done = run_python(f"import sandberth.reporter.kubelet_process, sys; print(set({heavy}) & sys.modules.keys())")
+
+    assert done.stdout.strip() == "set()", done.stderr
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["version"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"""

@@ -1,5 +1,7 @@
 """The manifests: least privilege, defaults equal to the code's, examples that the models accept."""
 
+import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sandberth.cli import reporter
 from sandberth.flags import Flags
 from sandberth.kube import names
 from sandberth.kube.sandbox import Sandbox
@@ -14,6 +17,7 @@ from sandberth.kube.template import HOST_FEATURES, sandbox_refusals, scheduler_f
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "manifests/base"
+API_REPORTER = ROOT / "manifests/components/api-reporter"
 FILES = sorted([*ROOT.glob("manifests/**/*.yaml"), *ROOT.glob("crds/*.yaml")])
 KUSTOMIZATIONS = [path for path in FILES if path.name == "kustomization.yaml"]
 EXAMPLES = sorted(ROOT.glob("manifests/examples/*.yaml"))
@@ -33,6 +37,8 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "runtimeclasses.node.k8s.io", (), ("get",)),
     ("Role/sandberth-operator", "configmaps.", ("sandberth-policy",), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
+    ("ClusterRole/sandberth-reporter", "nodes/pods.", (), ("get",)),
+    ("ClusterRole/sandberth-reporter", "nodes/stats.", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodecapacities.sandberth.dev", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodecapacities/status.sandberth.dev", (), ("patch",)),
     ("ClusterRole/sandberth-reporter-api", "nodecapacities.sandberth.dev", (), tuple(READ)),
@@ -47,19 +53,29 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
-def base_objects(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the objects of a kind in the base, by name."""
+def objects(kind: str, *folders: Path) -> dict[str, dict[str, Any]]:
+    """Return the objects of a kind in these folders, by name."""
     return {
         document["metadata"]["name"]: document
-        for path in BASE.glob("*.yaml")
+        for folder in folders
+        for path in folder.glob("*.yaml")
         for document in documents(path)
         if document["kind"] == kind
     }
 
 
+def base_objects(kind: str) -> dict[str, dict[str, Any]]:
+    return objects(kind, BASE)
+
+
+def all_objects(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of a kind in the base and in what may be added to it, by name."""
+    return objects(kind, BASE, API_REPORTER)
+
+
 def roles() -> Iterator[dict[str, Any]]:
-    yield from base_objects("ClusterRole").values()
-    yield from base_objects("Role").values()
+    yield from all_objects("ClusterRole").values()
+    yield from all_objects("Role").values()
 
 
 def granted(role: dict[str, Any]) -> Iterator[Rule]:
@@ -85,7 +101,8 @@ def test_every_file_parses_and_every_object_has_a_kind(path: Path) -> None:
 @pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_kustomization_names_files_that_exist_and_forgets_none(path: Path) -> None:
     kustomization = documents(path)[0]
-    resources = [(path.parent / resource).resolve() for resource in kustomization["resources"]]
+    named = [*kustomization.get("resources", ()), *kustomization.get("components", ())]
+    resources = [(path.parent / name).resolve() for name in named]
 
     siblings = {file.resolve() for file in path.parent.glob("*.yaml") if file != path}
 
@@ -115,8 +132,8 @@ def test_users_get_sandboxes_through_the_roles_of_the_cluster() -> None:
 
 
 def test_bindings_name_roles_and_accounts_that_exist() -> None:
-    accounts = base_objects("ServiceAccount")
-    bindings = [*base_objects("ClusterRoleBinding").values(), *base_objects("RoleBinding").values()]
+    accounts = all_objects("ServiceAccount")
+    bindings = [*all_objects("ClusterRoleBinding").values(), *all_objects("RoleBinding").values()]
 
     subjects = {subject["name"] for binding in bindings for subject in binding["subjects"]}
 
@@ -127,7 +144,7 @@ def test_bindings_name_roles_and_accounts_that_exist() -> None:
     }
     assert subjects == set(accounts) == expected
     for binding in bindings:
-        assert binding["roleRef"]["name"] in base_objects(binding["roleRef"]["kind"])
+        assert binding["roleRef"]["name"] in all_objects(binding["roleRef"]["kind"])
 
 
 def keys_told(config: dict[str, Any]) -> dict[str, str]:
@@ -167,17 +184,22 @@ def test_every_policy_is_bound_and_denies() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["sandberth-operator", "sandberth-reporter-api"])
-def test_deployment_fits_the_restricted_pod_security_level(name: str) -> None:
-    spec = base_objects("Deployment")[name]["spec"]
-    pod = spec["template"]["spec"]
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("Deployment", "sandberth-operator"),
+        ("Deployment", "sandberth-reporter-api"),
+        ("DaemonSet", "sandberth-reporter"),
+    ],
+)
+def test_program_fits_the_restricted_pod_security_level(kind: str, name: str) -> None:
+    pod = all_objects(kind)[name]["spec"]["template"]["spec"]
     container = pod["containers"][0]
 
-    assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
     assert pod["serviceAccountName"] == name
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & pod.keys()
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -189,13 +211,51 @@ def test_deployment_fits_the_restricted_pod_security_level(name: str) -> None:
     )
 
 
-def test_local_overlay_is_the_base_without_deployments() -> None:
+@pytest.mark.parametrize("name", ["sandberth-operator", "sandberth-reporter-api"])
+def test_there_is_one_of_a_deployment(name: str) -> None:
+    spec = all_objects("Deployment")[name]["spec"]
+
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
+
+
+def test_the_daemonset_is_on_every_node_and_stays_there() -> None:
+    pod = base_objects("DaemonSet")["sandberth-reporter"]["spec"]["template"]["spec"]
+
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["priorityClassName"] == "system-node-critical"
+
+
+def test_the_daemonset_says_the_nodes_size_and_has_no_limits_that_would_stand_for_it() -> None:
+    container = base_objects("DaemonSet")["sandberth-reporter"]["spec"]["template"]["spec"]["containers"][0]
+    fields = {item["name"]: item["valueFrom"].get("resourceFieldRef") for item in container["env"]}
+
+    assert fields["SANDBERTH_ALLOCATABLE_MILLICORES"] == {"resource": "limits.cpu", "divisor": "1m"}
+    assert fields["SANDBERTH_ALLOCATABLE_BYTES"] == {"resource": "limits.memory"}
+    assert container["resources"].keys() == {"requests"}
+
+
+def test_every_variable_of_the_manifests_is_an_option_of_the_reporter() -> None:
+    text = "".join(path.read_text() for path in [*BASE.glob("*.yaml"), *BASE.parent.glob("components/*/*.yaml")])
+    variables = set(re.findall(r"SANDBERTH_[A-Z_]+", text))
+
+    known = set(re.findall(r'envvar="(SANDBERTH_[A-Z_]+)"', inspect.getsource(reporter)))
+
+    assert variables
+    assert variables <= known
+
+
+def test_local_overlay_is_the_base_without_programs() -> None:
     overlay = documents(ROOT / "manifests/overlays/local/kustomization.yaml")[0]
-    removed = [yaml.safe_load(patch["patch"]) for patch in overlay["patches"]]
+    component = documents(API_REPORTER / "kustomization.yaml")[0]
+    patches = [yaml.safe_load(patch["patch"]) for patch in (*overlay["patches"], *component["patches"])]
 
     assert overlay["resources"] == ["../../base"]
-    assert all(patch["$patch"] == "delete" and patch["kind"] == "Deployment" for patch in removed)
-    assert {patch["metadata"]["name"] for patch in removed} == set(base_objects("Deployment"))
+    assert overlay["components"] == ["../../components/api-reporter"]
+    assert all(patch["$patch"] == "delete" for patch in patches)
+    removed = {(patch["kind"], patch["metadata"]["name"]) for patch in patches}
+    programs = {(kind, name) for kind in ("Deployment", "DaemonSet") for name in all_objects(kind)}
+    assert removed == programs
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

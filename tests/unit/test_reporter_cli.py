@@ -39,23 +39,44 @@ def test_help_shows_the_options_and_imports_no_client() -> None:
     result = run("reporter", "--help")
 
     assert result.returncode == 0
-    for option in ("--source", "--interval", "--usage", "--phase", "--kubeconfig", "SANDBERTH_INTERVAL", "SIGUSR1"):
+    for option in (
+        "--source",
+        "--interval",
+        "--usage",
+        "--phase",
+        "--kubeconfig",
+        "SANDBERTH_INTERVAL",
+        "SIGUSR1",
+        "--node-name",
+    ):
         assert option in result.stdout
+    assert {"SANDBERTH_INTERVAL", "SIGUSR1"} <= set(result.stdout.replace("]", " ").split())
     assert result.stdout.endswith("set()\n")
 
 
-def test_the_kubelet_source_says_when_it_comes() -> None:
-    result = run("reporter", "--source", "kubelet")
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "--source kubelet needs --node-name"),
+        (
+            ["--node-name", "n", "--kubelet-insecure-tls", "--kubelet-ca", "x.crt"],
+            "--kubelet-insecure-tls and --kubelet-ca exclude each other",
+        ),
+    ],
+)
+def test_the_kubelet_source_refuses_what_makes_no_sense(arguments: list[str], text: str) -> None:
+    result = run("reporter", "--source", "kubelet", *arguments)
+
+    assert result.returncode == 2
+    assert text in result.stderr
+
+
+def test_a_kubeconfig_that_is_missing_is_one_line_also_from_the_process_of_its_own() -> None:
+    result = run("reporter", "--source", "kubelet", "--node-name", "n", "--kubeconfig", "/nowhere/config")
 
     assert result.returncode == 1
-    assert result.stderr == "sandberth: --source kubelet comes with a later release; use --source api\n"
+    assert result.stderr == "sandberth: /nowhere/config: cannot be read: No such file or directory\n"
 
 
 def test_a_wrong_interval_is_wrong_usage() -> None:
     assert run("reporter", "--interval", "soon").returncode == 2
-
-
-def test_the_snapshot_needs_no_http_client() -> None:
-    script = "import sys, sandberth.reporter.snapshot; sys.exit(bool({'aiohttp', 'kopf'} & sys.modules.keys()))"
-
-    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0

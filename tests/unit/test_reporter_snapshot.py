@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sandberth.core.resources import ZERO, Requests, Resources
-from sandberth.kube.nodecapacity import MAX_REPORTED_SANDBOXES, Report, parse_line
+from sandberth.kube.nodecapacity import Report
 from sandberth.kube.pods import PodFacts, convert_pod
+from sandberth.kube.reportlines import MAX_REPORTED_SANDBOXES, parse_line
 from sandberth.kube.store import Store
 from sandberth.reporter.snapshot import NodeDescription, PodsByNode, report_body, take_snapshot
 

@@ -1,68 +1,14 @@
 """The order of reports against an API server that checks what the real one was seen to check."""
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 
-from sandberth.kube.client import JSON_PATCH, MERGE_PATCH
 from sandberth.kube.errors import ApiError, Unreachable
 from sandberth.reporter.capacity import Capacity, decode_capacity
 from sandberth.reporter.writing import Outcome, Writer
-
-NODE = "node-1"
-
-
-class ServerFake:
-    """One NodeCapacity as an API server keeps it; faults are raised before (or after) the next writes."""
-
-    def __init__(self, uid: str = "uid-1") -> None:
-        self.uid = uid
-        self.version = 10
-        self.report: dict[str, Any] | None = None
-        self.is_there = True
-        self.accepted: list[tuple[int, int]] = []
-        self.sent: list[tuple[int, int]] = []
-        self.before: list[ApiError | Unreachable | Callable[[], None]] = []
-        self.after: list[Unreachable] = []
-
-    def capacity(self) -> Capacity:
-        report = self.report or {"epoch": 0, "sequence": 0}
-        return Capacity(self.uid, NODE, self.version, "node-uid", report["epoch"], report["sequence"])
-
-    def replace_object(self, uid: str) -> None:
-        self.uid, self.report = uid, None
-        self.version += 1
-
-    async def read(self, name: str) -> Capacity | None:
-        assert name == NODE
-        return self.capacity() if self.is_there else None
-
-    async def patch_status(self, name: str, body: Any, content_type: str) -> None:
-        assert name == NODE
-        report = body["status"]["report"] if content_type == MERGE_PATCH else body[-1]["value"]
-        self.sent.append((report["epoch"], report["sequence"]))
-        if self.before:
-            event = self.before.pop(0)
-            if not callable(event):
-                raise event
-            event()
-        if not self.is_there:
-            raise ApiError(404, "NotFound", "not found")
-        if content_type == MERGE_PATCH:
-            if body["metadata"]["resourceVersion"] != str(self.version):
-                raise ApiError(409, "Conflict", "the object has been modified")
-        else:
-            assert content_type == JSON_PATCH
-            held = {"/metadata/uid": self.uid, "/status/report/epoch": (self.report or {}).get("epoch")}
-            if any(held[item["path"]] != item["value"] for item in body if item["op"] == "test"):
-                raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request")
-        self.report = {key: value for key, value in report.items() if value is not None}
-        self.version += 1
-        self.accepted.append((report["epoch"], report["sequence"]))
-        if self.after:
-            raise self.after.pop(0)
+from tests.unit.report_server import ReportServer
 
 
 def make(epoch: int, sequence: int) -> dict[str, Any]:
@@ -74,7 +20,7 @@ def no_answer() -> Unreachable:
 
 
 async def test_the_first_report_takes_the_next_epoch_and_the_sequence_grows() -> None:
-    server = ServerFake()
+    server = ReportServer()
     server.report = {"epoch": 4, "sequence": 99}
     writer = Writer(server)
 
@@ -85,7 +31,7 @@ async def test_the_first_report_takes_the_next_epoch_and_the_sequence_grows() ->
 
 
 async def test_the_first_report_clears_what_it_leaves_out() -> None:
-    server = ServerFake()
+    server = ReportServer()
     server.report = {"epoch": 4, "sequence": 1, "used": {"cpu": "1"}}
     sent: list[Any] = []
     patch = server.patch_status
@@ -103,7 +49,7 @@ async def test_the_first_report_clears_what_it_leaves_out() -> None:
 
 
 async def test_a_stale_view_of_the_object_costs_one_more_try() -> None:
-    server = ServerFake()
+    server = ReportServer()
     stale = server.capacity()
     server.version += 5
     server.report = {"epoch": 2, "sequence": 1}
@@ -113,7 +59,7 @@ async def test_a_stale_view_of_the_object_costs_one_more_try() -> None:
 
 
 async def test_of_two_reporters_the_older_stops() -> None:
-    server = ServerFake()
+    server = ReportServer()
     older, younger = Writer(server), Writer(server)
     seen = server.capacity()
     await older.write(seen, make)
@@ -127,7 +73,7 @@ async def test_of_two_reporters_the_older_stops() -> None:
 
 
 async def test_a_higher_epoch_in_the_stream_stops_without_a_write() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     await writer.write(server.capacity(), make)
 
@@ -136,7 +82,7 @@ async def test_a_higher_epoch_in_the_stream_stops_without_a_write() -> None:
 
 
 async def test_two_that_start_together_get_different_epochs() -> None:
-    server = ServerFake()
+    server = ReportServer()
     first, second = Writer(server), Writer(server)
     seen = server.capacity()
 
@@ -147,7 +93,7 @@ async def test_two_that_start_together_get_different_epochs() -> None:
 
 
 async def test_another_object_of_that_name_is_not_touched_and_has_a_new_history() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     seen = server.capacity()
     await writer.write(seen, make)
@@ -161,7 +107,7 @@ async def test_another_object_of_that_name_is_not_touched_and_has_a_new_history(
 
 
 async def test_a_stopped_reporter_goes_on_with_a_new_object() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     await writer.write(server.capacity(), make)
     server.report = {"epoch": 9, "sequence": 1}
@@ -173,7 +119,7 @@ async def test_a_stopped_reporter_goes_on_with_a_new_object() -> None:
 
 
 async def test_a_report_that_vanished_is_begun_anew_above_every_epoch_seen() -> None:
-    server = ServerFake()
+    server = ReportServer()
     server.report = {"epoch": 6, "sequence": 1}
     writer = Writer(server)
     seen = server.capacity()
@@ -186,7 +132,7 @@ async def test_a_report_that_vanished_is_begun_anew_above_every_epoch_seen() -> 
 
 
 async def test_a_sequence_that_was_not_answered_is_never_used_again() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     await writer.write(server.capacity(), make)
     server.before.append(no_answer())
@@ -200,7 +146,7 @@ async def test_a_sequence_that_was_not_answered_is_never_used_again() -> None:
 
 
 async def test_an_epoch_taken_without_an_answer_is_left_behind() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     server.after.append(no_answer())
     seen = server.capacity()
@@ -213,7 +159,7 @@ async def test_an_epoch_taken_without_an_answer_is_left_behind() -> None:
 
 
 async def test_a_report_that_is_itself_refused_is_an_error_and_the_epoch_stays() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     await writer.write(server.capacity(), make)
     server.before.append(ApiError(422, "Invalid", "intervalSeconds: too small"))
@@ -226,7 +172,7 @@ async def test_a_report_that_is_itself_refused_is_an_error_and_the_epoch_stays()
 
 
 async def test_a_conflict_is_tried_again_with_a_number_of_its_own() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     await writer.write(server.capacity(), make)
     server.before.append(ApiError(409, "Conflict", "busy"))
@@ -236,7 +182,7 @@ async def test_a_conflict_is_tried_again_with_a_number_of_its_own() -> None:
 
 
 async def test_endless_conflicts_end_as_an_error() -> None:
-    server = ServerFake()
+    server = ReportServer()
     server.before.extend(ApiError(409, "Conflict", "busy") for _ in range(50))
 
     with pytest.raises(ApiError):
@@ -246,7 +192,7 @@ async def test_endless_conflicts_end_as_an_error() -> None:
 
 
 async def test_an_object_that_is_gone_is_no_error() -> None:
-    server = ServerFake()
+    server = ReportServer()
     writer = Writer(server)
     seen = server.capacity()
     server.is_there = False

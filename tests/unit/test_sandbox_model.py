@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sandberth.kube.nodecapacity import NodeCapacity, format_line, parse_line
+from sandberth.kube.nodecapacity import NodeCapacity
 from sandberth.kube.objects import MAX_MESSAGE_LENGTH, Condition, describe
+from sandberth.kube.reportlines import format_line, parse_line
 from sandberth.kube.sandbox import Decision, Sandbox, SandboxSpec, SandboxStatus
 from sandberth.kube.template import (
     ignored_preferences,

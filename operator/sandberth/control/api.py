@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from sandberth.control.metrics import Metrics
 from sandberth.core.errors import SandberthError
-from sandberth.kube.client import Client, path_of
+from sandberth.kube.client import Client
 from sandberth.kube.errors import ApiError
-from sandberth.kube.paths import capacity_path, pod_path, sandbox_path
+from sandberth.kube.paths import capacity_path, path_of, pod_path, sandbox_path
 
 R = TypeVar("R")
 

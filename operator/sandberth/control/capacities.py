@@ -16,10 +16,11 @@ from sandberth.core.resources import Resources
 from sandberth.kube import names
 from sandberth.kube.errors import ApiError
 from sandberth.kube.names import FreshReason, NodeCapacityCondition, SchedulableReason
-from sandberth.kube.nodecapacity import Amounts, NodeCapacity, NodeCapacityView, parse_line
+from sandberth.kube.nodecapacity import Amounts, NodeCapacity, NodeCapacityView
 from sandberth.kube.nodecapacity import Report as ReportModel
 from sandberth.kube.objects import Condition
 from sandberth.kube.paths import capacity_path
+from sandberth.kube.reportlines import parse_line
 
 LOG = logging.getLogger(__name__)
 VIEW_INTERVAL_SECONDS = 10.0

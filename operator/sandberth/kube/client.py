@@ -19,36 +19,12 @@ from yarl import URL
 from sandberth import __version__
 from sandberth.kube.errors import ApiError, Unreachable
 from sandberth.kube.kubeconfig import ClusterAccess
-
-JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
+from sandberth.kube.paths import JSON, MERGE_PATCH
 
 Params = Mapping[str, str | int]
 
 _CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 60.0  # below the 90 s after which an API server closes idle connections
-
-
-def path_of(
-    group: str,
-    version: str,
-    plural: str,
-    *,
-    namespace: str | None = None,
-    name: str | None = None,
-    subresource: str | None = None,
-) -> str:
-    """Return the URL path of a collection or an object; group "" is the core group, no namespace means all."""
-    parts = ["apis", group, version] if group else ["api", version]
-    if namespace:
-        parts += ["namespaces", namespace]
-    parts.append(plural)
-    if name:
-        parts.append(name)
-        if subresource:
-            parts.append(subresource)
-    return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def decoded(content: bytes) -> Any:

@@ -11,7 +11,7 @@ carries no reason (a webhook may deny with any code, a proxy may answer for the 
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+import msgspec
 
 from sandberth.core.errors import SandberthError
 
@@ -65,8 +65,8 @@ class ApiError(SandberthError):
     def from_response(cls, status: int, body: bytes, retry_after: str | None = None) -> "ApiError":
         """Read a Status, or keep the beginning of any other text as the message."""
         try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            document = msgspec.json.decode(body)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             document = None
         if isinstance(document, dict) and document.get("kind") == "Status":
             return cls.from_status(document, status=status, retry_after=retry_after)

@@ -3,37 +3,10 @@
 `crds/nodecapacities.sandberth.dev.yaml` is the same schema by hand.
 """
 
-from typing import NamedTuple
-
 from pydantic import Field
 
 from sandberth.kube.objects import ApiModel, ApiObject, Condition, Timestamp
-
-MAX_REPORTED_SANDBOXES = 2000
-
-
-class ReportedSandbox(NamedTuple):
-    """One entry of a report: an attempt and the nominal size it holds."""
-
-    attempt_id: str
-    cpu_millicores: int
-    memory_bytes: int
-
-
-def parse_line(line: str) -> ReportedSandbox:
-    """Return what `<attempt id> <cpu in m> <memory in bytes>` says.
-
-    Raises ValueError with the line in its text: a list with one bad entry is not a complete list.
-    """
-    parts = line.split(" ")
-    if len(parts) != 3 or not parts[0] or not all(part.isascii() and part.isdigit() for part in parts[1:]):
-        raise ValueError(f"not `<attempt id> <cpu in m> <memory in bytes>`: {line!r}")
-    return ReportedSandbox(parts[0], int(parts[1]), int(parts[2]))
-
-
-def format_line(attempt_id: str, cpu_millicores: int, memory_bytes: int) -> str:
-    """Return the line that `parse_line` reads back."""
-    return f"{attempt_id} {cpu_millicores} {memory_bytes}"
+from sandberth.kube.reportlines import MAX_REPORTED_SANDBOXES
 
 
 class Amounts(ApiModel):

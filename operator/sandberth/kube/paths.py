@@ -1,7 +1,34 @@
-"""The paths of the resources that Sandberth reads and writes."""
+"""The paths of the resources that Sandberth reads and writes, and the content types of what it sends."""
+
+from typing import Final
+from urllib.parse import quote
 
 from sandberth.kube import names
-from sandberth.kube.client import path_of
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+
+
+def path_of(
+    group: str,
+    version: str,
+    plural: str,
+    *,
+    namespace: str | None = None,
+    name: str | None = None,
+    subresource: str | None = None,
+) -> str:
+    """Return the URL path of a collection or an object; group "" is the core group, no namespace means all."""
+    parts = ["apis", group, version] if group else ["api", version]
+    if namespace:
+        parts += ["namespaces", namespace]
+    parts.append(plural)
+    if name:
+        parts.append(name)
+        if subresource:
+            parts.append(subresource)
+    return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def sandbox_path(namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:

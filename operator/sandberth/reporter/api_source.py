@@ -22,16 +22,18 @@ from sandberth.kube.paths import capacity_path, node_path, pod_path
 from sandberth.kube.pods import PodFacts, decode_pod
 from sandberth.kube.store import Store
 from sandberth.reporter.capacity import Capacity, capacity_key, decode_capacity
+from sandberth.reporter.probes import exposition
 from sandberth.reporter.schedule import Schedule, slot_of
 from sandberth.reporter.settings import ReporterSettings, UsageSource
 from sandberth.reporter.snapshot import NodeDescription, PodsByNode, report_body, take_snapshot
 from sandberth.reporter.usage import NodeMetrics
-from sandberth.reporter.writing import ClientApi, Outcome, Writer
+from sandberth.reporter.writing import HttpReportApi, Outcome, Writer
 
 LOG = logging.getLogger(__name__)
 _CONCURRENCY = 16
 _LONGEST_REQUEST_SECONDS = 10.0
 _SILENT_SECONDS = 120.0  # a living watch of the API server is never silent for so long: bookmarks come every minute
+_DEAD_SECONDS = 300.0
 
 
 class ApiReporter:
@@ -45,17 +47,32 @@ class ApiReporter:
         self.pods: Informer[PodFacts] = Informer(client, pod_path(), Store(), decode_pod)
         self.nodes: Informer[Node] = Informer(client, node_path(), Store(node_key), decode_node)
         self.capacities: Informer[Capacity] = Informer(client, capacity_path(), Store(capacity_key), decode_capacity)
-        self.writer = Writer(ClientApi(client, request_seconds))
+        self.writer = Writer(HttpReportApi(self._send))
         self.written = 0
         self.failed = 0
         self.schedule = Schedule(settings.interval_seconds, settings.phase, clock)
         self._pods_by_node = PodsByNode(self.pods.store)
+        self._client = client
+        self._request_seconds = request_seconds
         self._metrics = NodeMetrics(client, request_seconds)
         self._places = asyncio.Semaphore(_CONCURRENCY)
         self._failing: dict[str, str] = {}  # node -> why its last report did not get through
         self._is_held_back = False
         self.capacities.store.subscribe(self._capacity_changed)
         self.nodes.store.subscribe(self._node_changed)
+
+    def not_alive(self) -> str | None:
+        """Return why only a restart would help: the stream of pods is silent for too long."""
+        silence = self.pods.seconds_since_activity()
+        return f"the stream of pods has been silent for {silence:.0f} s" if silence > _DEAD_SECONDS else None
+
+    def not_ready(self) -> str | None:
+        """Return why nothing is reported yet."""
+        return None if self.is_synced else "Pods, Nodes and NodeCapacities are not listed yet"
+
+    def metrics(self) -> str:
+        """Return the metrics in the text format of Prometheus."""
+        return exposition(written=self.written, failed=self.failed, pods=len(self.pods.store))
 
     @property
     def is_synced(self) -> bool:
@@ -83,6 +100,11 @@ class ApiReporter:
                 len(self.pods.store),
             )
             await self.schedule.run(self._tick)
+
+    async def _send(self, method: str, path: str, body: Any, content_type: str) -> bytes:
+        return await self._client.request(
+            method, path, body=body, content_type=content_type, timeout_seconds=self._request_seconds, raw=True
+        )
 
     def _capacity_changed(self, old: Capacity | None, new: Capacity | None) -> None:
         if new is None and old is not None:

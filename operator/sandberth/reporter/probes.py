@@ -1,57 +1,91 @@
-"""The reporter's own HTTP server: /livez, /readyz, /metrics."""
+"""A reporter's own HTTP server: /livez, /readyz, /metrics.
 
-from aiohttp import web
+The few lines of HTTP that probes and scrapes need, so that the process on every node loads no HTTP library for them:
+GET and HEAD, one request a connection, and nothing of a request is read but its first line.
+"""
 
-from sandberth.reporter.api_source import ApiReporter
+import asyncio
+from collections.abc import Callable
+from typing import Final
 
-_SILENT_SECONDS = 300.0
+_REQUEST_SECONDS: Final = 5.0
+_REQUEST_BYTES: Final = 8192
+_MOST_CONNECTIONS: Final = 32
+_TEXT: Final = "text/plain; charset=utf-8"
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+_REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+Check = Callable[[], str | None]  # what is wrong, None when nothing is
+
+
+def exposition(*, written: int, failed: int, pods: int) -> str:
+    """Return a reporter's metrics in the text format of Prometheus."""
+    lines = (
+        "# HELP sandberth_reporter_reports_total Reports, by outcome.",
+        "# TYPE sandberth_reporter_reports_total counter",
+        f'sandberth_reporter_reports_total{{outcome="written"}} {written}',
+        f'sandberth_reporter_reports_total{{outcome="failed"}} {failed}',
+        "# HELP sandberth_reporter_pods Pods known.",
+        "# TYPE sandberth_reporter_pods gauge",
+        f"sandberth_reporter_pods {pods}",
+    )
+    return "\n".join(lines) + "\n"
 
 
 class Probes:
-    """Answers probes and scrapes of one reporter."""
+    """Answers probes from two checks, and scrapes from a text; `port` is the one it got."""
 
-    def __init__(self, reporter: ApiReporter) -> None:
-        self._reporter = reporter
-        app = web.Application()
-        app.router.add_get("/livez", self._livez)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
-        self._runner = web.AppRunner(app, access_log=None)
+    def __init__(self, *, alive: Check, ready: Check, metrics: Callable[[], str]) -> None:
+        self._alive = alive
+        self._ready = ready
+        self._metrics = metrics
+        self._server: asyncio.Server | None = None
+        self._connections = 0
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 takes any free one. Raises OSError where the port is taken."""
-        await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
-        self.port = self._runner.addresses[0][1]
+        self._server = await asyncio.start_server(self._serve, host, port, limit=_REQUEST_BYTES)
+        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Close the server."""
-        await self._runner.cleanup()
+        """Close the server; answers that are under way are not waited for."""
+        if self._server is not None:
+            self._server.close()
 
-    async def _livez(self, _: web.Request) -> web.Response:
-        silence = self._reporter.pods.seconds_since_activity()
-        if silence > _SILENT_SECONDS:
-            return web.Response(text=f"the stream of pods has been silent for {silence:.0f} s\n", status=503)
-        return web.Response(text="ok\n")
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            if self._connections <= _MOST_CONNECTIONS:
+                async with asyncio.timeout(_REQUEST_SECONDS):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(self._answer(head))
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            pass  # whoever asked has left, or asks what is no request; TimeoutError is an OSError
+        finally:
+            self._connections -= 1
+            writer.close()
 
-    async def _readyz(self, _: web.Request) -> web.Response:
-        if not self._reporter.is_synced:
-            return web.Response(text="Pods, Nodes and NodeCapacities are not listed yet\n", status=503)
-        return web.Response(text="ok\n")
-
-    async def _metrics(self, _: web.Request) -> web.Response:
-        reporter = self._reporter
+    def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.decode("latin-1").partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        status, content_type, text = 200, _TEXT, "ok\n"
+        if method not in {"GET", "HEAD"}:
+            status, text = 405, "GET only\n"
+        elif path == "/metrics":
+            content_type, text = _PROMETHEUS, self._metrics()
+        elif path in {"/livez", "/readyz"}:
+            wrong = self._alive() if path == "/livez" else self._ready()
+            if wrong is not None:
+                status, text = 503, f"{wrong}\n"
+        else:
+            status, text = 404, "not found\n"
+        body = text.encode()
         lines = (
-            "# HELP sandberth_reporter_reports_total Reports, by outcome.",
-            "# TYPE sandberth_reporter_reports_total counter",
-            f'sandberth_reporter_reports_total{{outcome="written"}} {reporter.written}',
-            f'sandberth_reporter_reports_total{{outcome="failed"}} {reporter.failed}',
-            "# HELP sandberth_reporter_pods Pods known.",
-            "# TYPE sandberth_reporter_pods gauge",
-            f"sandberth_reporter_pods {len(reporter.pods.store)}",
+            f"HTTP/1.1 {status} {_REASONS[status]}",
+            f"Content-Type: {content_type}",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
         )
-        return web.Response(
-            body=("\n".join(lines) + "\n").encode(),
-            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
-        )
+        return "\r\n".join((*lines, "", "")).encode() + (b"" if method == "HEAD" else body)

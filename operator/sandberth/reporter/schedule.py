@@ -27,12 +27,18 @@ class Schedule:
     """Calls a tick with the slots that are due; None is all of them, an empty set is newcomers only."""
 
     def __init__(
-        self, interval_seconds: float, phase: Phase = Phase.SYNC, clock: Callable[[], float] = time.monotonic
+        self,
+        interval_seconds: float,
+        phase: Phase = Phase.SYNC,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        early_seconds: float = 0.0,
     ) -> None:
         most = min(_MOST_SLOTS, int(interval_seconds / _SHORTEST_SLOT_SECONDS))
         self.slots = max(1, most) if phase is Phase.STAGGERED else 1
         self._slot_seconds = interval_seconds / self.slots
         self._clock = clock
+        self._early_seconds = early_seconds
         self._is_triggered = False
         self._has_newcomers = False
         self._stirred = asyncio.Event()
@@ -49,10 +55,16 @@ class Schedule:
         self._stirred.set()
 
     async def run(self, tick: Tick) -> None:
-        """Tick for all at once, then on time, until cancelled."""
+        """Tick for all at once, then on time, until cancelled.
+
+        The second tick comes `early_seconds` before its time, and the later ones an interval apart from there: so
+        processes that were started together do not stay together.
+        """
+        early_seconds = self._early_seconds
         while True:
             self._is_triggered = self._has_newcomers = False
-            start = self._clock()
+            start = self._clock() - early_seconds
+            early_seconds = 0.0
             await tick(None)
             await self._follow(start, tick)
 

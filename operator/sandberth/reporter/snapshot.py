@@ -11,8 +11,8 @@ from typing import Any
 
 from sandberth.core.quantity import format_bytes, format_cpu
 from sandberth.core.resources import ZERO, Resources
-from sandberth.kube.nodecapacity import MAX_REPORTED_SANDBOXES, format_line
 from sandberth.kube.pods import PodFacts
+from sandberth.kube.reportlines import MAX_REPORTED_SANDBOXES, format_line
 from sandberth.kube.store import Store
 
 MAX_LINE_LENGTH = 128

@@ -9,8 +9,10 @@ import msgspec
 from sandberth.core.errors import SandberthError
 from sandberth.core.quantity import cpu_millicores, whole_bytes
 from sandberth.core.resources import Resources
-from sandberth.kube.client import Client, path_of
+from sandberth.kube.client import Client
 from sandberth.kube.errors import ApiError
+from sandberth.kube.paths import path_of
+from sandberth.reporter.troubles import Trouble
 
 LOG = logging.getLogger(__name__)
 NODE_METRICS_PATH = path_of("metrics.k8s.io", "v1beta1", "nodes")
@@ -39,7 +41,7 @@ class NodeMetrics:
         self._client = client
         self._timeout_seconds = timeout_seconds
         self._usage: Mapping[str, Resources] = {}
-        self._state = ""
+        self._trouble = Trouble(LOG, "metrics.k8s.io answers again; reports hold usage.")
 
     def of(self, node_name: str) -> Resources | None:
         """Return what the node uses, None where that is not known."""
@@ -53,18 +55,10 @@ class NodeMetrics:
         except (SandberthError, msgspec.MsgspecError, ValueError, KeyError) as error:
             self._usage = {}
             is_absent = isinstance(error, ApiError) and error.not_found
-            self._become("metrics.k8s.io is not served" if is_absent else f"metrics.k8s.io fails: {error}")
+            what = "metrics.k8s.io is not served" if is_absent else f"metrics.k8s.io fails: {error}"
+            self._trouble.begin("absent" if is_absent else "failing", f"Reports leave usage out: {what}")
         else:
-            self._become("")
-
-    def _become(self, state: str) -> None:
-        if state.partition(":")[0] == self._state.partition(":")[0]:
-            return
-        if state:
-            LOG.warning("Reports leave usage out: %s", state)
-        else:
-            LOG.info("metrics.k8s.io answers again; reports hold usage.")
-        self._state = state
+            self._trouble.end()
 
 
 def _resources(usage: Mapping[str, Any]) -> Resources:

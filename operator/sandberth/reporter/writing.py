@@ -10,26 +10,27 @@ resourceVersion (which no two objects share), and a JSON patch may test both.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from sandberth.kube.client import JSON_PATCH, MERGE_PATCH, Client
 from sandberth.kube.errors import ApiError
-from sandberth.kube.paths import capacity_path
+from sandberth.kube.paths import JSON, JSON_PATCH, MERGE_PATCH, capacity_path
 from sandberth.reporter.capacity import Capacity, decode_capacity
 
 LOG = logging.getLogger(__name__)
 Body = dict[str, Any]
-Make = Callable[[int, int], Body]  # (epoch, sequence) -> status.report, from a snapshot taken at the call
+Make = Callable[[int, int], Body]  # (epoch, sequence) -> status.report, from the newest snapshot there is
+# (method, path, body, content type) -> the answer; raises ApiError and Unreachable
+Send = Callable[[str, str, Any, str], Awaitable[bytes]]
 
 _ATTEMPTS = 5
 _OPTIONAL = ("capacity", "used")  # a merge patch leaves in place what it does not name
 
 
 class ReportApi(Protocol):
-    """The two requests that reporting needs, each with the errors of `kube.client.Client`."""
+    """The two requests that reporting needs, each raising ApiError and Unreachable."""
 
     async def patch_status(self, name: str, body: Any, content_type: str) -> None:
         """Patch the status of the NodeCapacity of that name."""
@@ -149,28 +150,20 @@ class Writer:
         return current.epoch > history.epoch
 
 
-class ClientApi:
-    """`ReportApi` through a client; answers are not decoded."""
+class HttpReportApi:
+    """`ReportApi` through whatever sends requests; the answers to writes are not decoded."""
 
-    def __init__(self, client: Client, timeout_seconds: float) -> None:
-        self._client = client
-        self._timeout_seconds = timeout_seconds
+    def __init__(self, send: Send) -> None:
+        self._send = send
 
     async def patch_status(self, name: str, body: Any, content_type: str) -> None:
         """Patch the status of the NodeCapacity of that name."""
-        await self._client.request(
-            "PATCH",
-            capacity_path(name, "status"),
-            body=body,
-            content_type=content_type,
-            timeout_seconds=self._timeout_seconds,
-            raw=True,
-        )
+        await self._send("PATCH", capacity_path(name, "status"), body, content_type)
 
     async def read(self, name: str) -> Capacity | None:
         """Return the NodeCapacity of that name by a consistent read, None if there is none."""
         try:
-            content = await self._client.list(capacity_path(name), timeout_seconds=self._timeout_seconds)
+            content = await self._send("GET", capacity_path(name), None, JSON)
         except ApiError as error:
             if error.not_found:
                 return None
