@@ -46,7 +46,7 @@ test-integration: programs ## tests against a real API server
 prove: venv ## 100,000 schedules of the ledger against an adversary (SCHEDULES=n; minutes)
 	$(BIN)/python -m tests.prove.prove --schedules $(SCHEDULES)
 
-mutants: venv ## nine wrong rules of the ledger, and what catches each
+mutants: venv ## ten wrong rules of the ledger, and what catches each
 	$(BIN)/python -m tests.prove.mutants
 
 check: venv ## lint, formatting, types, import contracts

@@ -30,6 +30,7 @@ API_VERSIONS = {
     "ResourceQuota": "v1",
     "LimitRange": "v1",
     "RuntimeClass": "node.k8s.io/v1",
+    "StorageClass": "storage.k8s.io/v1",
 }
 
 

@@ -15,6 +15,7 @@ from tests.integration.bed import AuditLog, Objects, OperatorProgram, operator_p
 
 ROOT = Path(__file__).parents[2]
 NODES = 10
+UNSCHEDULABLE_AFTER_SECONDS = 2
 _NUMBERS = itertools.count(1)
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
@@ -25,7 +26,7 @@ def cluster() -> Iterator[LocalCluster]:
     """A bed of ten nodes (192 CPU, 512Gi, 500 Pods each) with everything but the programs installed."""
     name = f"test-{os.getpid()}"
     try:
-        bed = LocalCluster.up(name, nodes=NODES)
+        bed = LocalCluster.up(name, nodes=NODES, scheduler=True)
         subprocess.run(
             [bed.kubectl, "--kubeconfig", bed.kubeconfig, "apply", "-k", ROOT / "manifests/overlays/local"],
             check=True,
@@ -89,7 +90,8 @@ def home(namespace: str, objects: Objects) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def operator(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProgram]:
     """The operator, ready, with one NodeCapacity for each node; a test that kills it starts it again."""
-    program = operator_program(cluster, tmp_path_factory.mktemp("operator"))
+    patience = ("--unschedulable-after", str(UNSCHEDULABLE_AFTER_SECONDS))
+    program = operator_program(cluster, tmp_path_factory.mktemp("operator"), *patience)
     program.start()
     try:
         program.wait_ready()

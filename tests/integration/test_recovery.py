@@ -13,6 +13,7 @@ from tests.integration.boxes import Boxes, attempt_of, plays, ready_pod, views_d
 
 pytestmark = pytest.mark.integration
 
+WHOLE_NODE = {"requests": {"cpu": "4", "memory": "16Gi"}}
 EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
 
 
@@ -127,19 +128,29 @@ def test_a_program_that_the_test_deletes_again_and_again_is_replaced_with_growin
     assert 2 <= len(creates) <= 6, f"{len(creates)} new Pods in 6 s, {deletions} deletions"
 
 
+@pytest.mark.parametrize(
+    "reason", ["OutOfcpu", "OutOfmemory", "OutOfpods", "NodePorts", "NodeAffinity", "UnexpectedAdmissionError"]
+)
 def test_a_node_that_refuses_a_pod_is_passed_over_and_the_sandbox_runs_elsewhere(
-    boxes: Boxes, objects: Objects
+    boxes: Boxes, berths: Berths, objects: Objects, reason: str
 ) -> None:
-    boxes.apply(annotations=plays(pending="true"))
+    berths.add_nodes(2)
+    berths.apply("box", annotations=plays(pending="true"))
     refusing = boxes.has_phase("Starting")["nodeName"]
+    refused = uid_of(boxes.pod())
 
     boxes.patch(metadata={"annotations": dict.fromkeys(plays(pending=""))})
-    refusal = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+    refusal = {"phase": "Failed", "reason": reason, "message": "Pod was rejected"}
     objects.patch("Pod", "box", {"status": refusal}, boxes.namespace, status=True)
 
     status = boxes.has_phase("Running")
-    assert status["nodeName"] != refusing
+    (elsewhere,) = {*berths.nodes} - {refusing}
+    assert status["nodeName"] == elsewhere
     assert status["placement"]["attempt"] == 2
+    assert uid_of(boxes.pod()) != refused, "the refused Pod was cleaned up: it had the name"
+    big = {"podTemplate": {"spec": {"containers": [{"name": "main", "image": "busybox", "resources": WHOLE_NODE}]}}}
+    berths.apply("big", big)
+    assert boxes.has_phase("Running", "big")["nodeName"] == refusing, "all of its room was given back"
 
 
 def test_a_sandbox_that_every_node_refuses_waits_with_the_reason_and_few_tries(

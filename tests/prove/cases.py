@@ -64,11 +64,29 @@ def a_second_try_keeps_its_room_when_the_pod_of_the_first_ends(side_type: type[S
     schedule.check()
 
 
+def an_unbound_pod_keeps_its_room_over_a_restart(side_type: type[Side]) -> None:
+    """kube-scheduler has not come to it yet: it counts where it is pinned, and later where it is bound."""
+    schedule = Schedule(lambda _: 0, side_type=side_type)
+    schedule.below = lambda count: count - 1  # so the Pod of this attempt is one to be bound later
+    schedule.start()
+    schedule.execute()
+    schedule.answer()
+    schedule.watch_on()
+    assert schedule.world.unbound()
+    schedule.check()
+    schedule.restart()
+    schedule.check()
+    schedule.bind()
+    schedule.watch_on()
+    schedule.check()
+
+
 CASES: tuple[Callable[[type[Side]], None], ...] = (
     a_create_that_times_out_keeps_its_room,
     no_attempt_begins_while_the_last_one_is_open,
     a_restart_finds_every_pod,
     a_second_try_keeps_its_room_when_the_pod_of_the_first_ends,
+    an_unbound_pod_keeps_its_room_over_a_restart,
 )
 
 

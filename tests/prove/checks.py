@@ -13,9 +13,9 @@ from sandberth.core.errors import LedgerError
 from sandberth.core.ledger import Ledger
 from sandberth.core.resources import Resources
 from sandberth.core.views import View
-from tests.prove.knowledge import ZOMBIE_AT
+from tests.prove.knowledge import ZOMBIE_AT, Knowledge
 from tests.prove.side import Box, Side
-from tests.prove.world import World, total
+from tests.prove.world import Pod, World, total
 
 BESIDE = "reservation of "
 
@@ -31,6 +31,8 @@ class Broken(AssertionError):  # noqa: N818 - an invariant that is
 def check(world: World, side: Side, boxes: Iterable[Box]) -> None:
     """Hold every account against what is true and against what can be known. Raises Broken."""
     known = side.knowledge
+    if side.fault is not None:
+        raise side.fault
     pending = {box.attempt.attempt_id: box for box in boxes if box.attempt is not None}
     homes: dict[str, str] = {}
     for name, node_uid in known.nodes.items():
@@ -78,7 +80,7 @@ def _never_under(world: World, side: Side, account: Account, pending: dict[str, 
     """Check that what is present, and what may still come, is a member."""
     known, name, keys = side.knowledge, account.node_name, account.holdings
     for pod in world.pods.values():
-        if pod.node_name != name or pod.terminal or pod.uid in keys or pod.attempt_id in keys:
+        if _where(pod, known) != name or pod.terminal or pod.uid in keys or pod.attempt_id in keys:
             continue
         if f"{BESIDE}{pod.attempt_id}" in keys:
             continue
@@ -101,6 +103,12 @@ def _never_under(world: World, side: Side, account: Account, pending: dict[str, 
                 and (account.node_uid, attempt_id) not in known.overruled
             ):
                 raise Broken("I1", f"{attempt_id} runs on {name}, is listed, and does not count")
+
+
+def _where(pod: Pod, known: Knowledge) -> str:
+    """Return the node where a Pod must count: where it was last seen, else where it was to go."""
+    shown = known.pods.get(pod.uid)
+    return pod.aimed_at if shown is None else shown.node_name
 
 
 def check_sums(side: Side) -> None:

@@ -81,7 +81,7 @@ class Creating:
         if self.chance(6):  # the Sandbox was deleted and made anew
             box.uid, box.track, box.stored = f"s{self.world.next()}", Track(0.0), 0
         name = names[self.below(len(names))]
-        side.start(box, side.knowledge.nodes[name], name, SIZES[self.size()])
+        side.start(box, side.knowledge.nodes[name], name, SIZES[self.size()], bound=self.below(3) < 2)
 
     def execute(self) -> None:
         """The server carries a request out."""

@@ -73,7 +73,7 @@ class Knowledge:
         if pod.terminal:
             if old is None or not old.terminal:
                 self._bury(pod)
-        elif pod.attempt_id is not None and old is None:
+        elif pod.attempt_id is not None and (old is None or old.node_name != pod.node_name):
             self.speaks_for(pod.attempt_id, pod.node_name)
 
     def answered_with(self, pod: PodFacts) -> None:

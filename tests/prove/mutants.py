@@ -1,4 +1,4 @@
-"""Nine wrong rules, one at a time: `python -m tests.prove.mutants` shows what catches each.
+"""Ten wrong rules, one at a time: `python -m tests.prove.mutants` shows what catches each.
 
 A wrong rule is a subclass; no file is changed. It counts as killed where a named case of `make test` fails because of
 it; beside that stands after how many schedules the adversary found it, and by which invariant.
@@ -93,6 +93,15 @@ class NoRebuild(Side):
             self.pods.bookmark(version)
 
 
+class UnboundIsFree(Side):
+    def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
+        if new is None or new.bound:
+            super()._pod_changed(old, new)
+        else:
+            self._index(new, present=True)
+            self.ledger.pods_passed(self.pods.resource_version)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A wrong rule, and the named cases that fail because of it."""
@@ -168,6 +177,11 @@ MUTANTS = (
         (reports.test_every_add_has_its_remove_without_a_report_in_between,),
     ),
     Mutant("restart without rebuild", NoRebuild, (cases.a_restart_finds_every_pod,)),
+    Mutant(
+        "a Pod that is not bound yet holds no room",
+        UnboundIsFree,
+        (cases.an_unbound_pod_keeps_its_room_over_a_restart,),
+    ),
 )
 
 

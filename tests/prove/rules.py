@@ -25,6 +25,12 @@ class Schedule(Creating):
         if pod is not None and pod.attempt_id is not None:
             self.stray.append(Request("delete", pod.name, pod_uid=pod.uid, attempt_id=pod.attempt_id))
 
+    def bind(self) -> None:
+        """kube-scheduler binds a Pod: where it was pinned, or (somebody overrules the pin) anywhere."""
+        pod = self.pick(self.world.unbound())
+        if pod is not None:
+            self.world.bind(pod, self._machine().name if self.chance(4) else pod.node_name)
+
     def delete_from_outside(self) -> None:
         """Somebody else deletes a Pod."""
         pod = self._any_pod()
@@ -229,6 +235,9 @@ class Schedule(Creating):
             if not machine.present:
                 self.world.node_returns(machine, wiped=True)
                 self.node_news()
+        for pod in self.world.unbound():
+            self.world.bind(pod, pod.node_name)
+        for machine in self.world.machines.values():
             self.world.sync(machine)
 
     def _finish_one(self, box: Box) -> None:
@@ -251,6 +260,7 @@ WEIGHTS: dict[str, int] = {
     "watch": 16,
     "watch_on": 2,
     "relist": 3,
+    "bind": 6,
     "delete": 5,
     "delete_from_outside": 2,
     "sync": 8,

@@ -83,6 +83,7 @@ class Side:
         self.pods: Store[PodFacts] = Store()
         self.pods_of: dict[str, set[str]] = {}
         self.now_s = 1_000.0
+        self.fault: Exception | None = None  # what a listener raised: the store lets nothing of that through
         self.answers: list[PodFacts] = []  # of creates that succeeded: any of them may be heard again
         state = SimpleNamespace(
             api=self,
@@ -97,7 +98,11 @@ class Side:
         self.pods.subscribe(self._pod_changed)
 
     def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
-        Operator._pod_changed(self._operator, old, new)
+        try:
+            Operator._pod_changed(self._operator, old, new)
+        except Exception as error:
+            self.fault = self.fault or error
+            raise
 
     def _index(self, pod: PodFacts, *, present: bool) -> None:
         uids = self.pods_of.setdefault(pod.owner_uid or "", set())
@@ -188,19 +193,18 @@ class Side:
         uids = self.pods_of.get(box.uid)
         return self.pods.get(next(iter(uids))) if uids else None
 
-    def start(self, box: Box, node_uid: str, node_name: str, size: Resources) -> None:
-        """Reserve room on a node and send the create."""
+    def start(self, box: Box, node_uid: str, node_name: str, size: Resources, *, bound: bool) -> None:
+        """Reserve room on a node and send the create, of a Pod that is bound there or of one that is only pinned."""
         number = 1 + max(box.track.last_number, box.stored)
         attempt_id = f"{box.uid}.{number}"
         self.ledger.reserve(attempt_id, node_uid, size, REQUESTS[size])
         self.knowledge.reserved(attempt_id, node_name)
-        asked = Pod("", box.name, box.uid, attempt_id, node_name, size, 0, expected=False)
+        asked = Pod("", box.name, box.uid, attempt_id, node_name, size, 0, expected=False, bound=bound)
         body = {
             "metadata": {"namespace": NAMESPACE, "name": box.name},
-            "spec": {"nodeName": node_name},
             "pod": asked,
         }
-        box.track.attempt = Attempt(number, attempt_id, body)
+        box.track.attempt = Attempt(number, attempt_id, node_name, body)
         self.send(box)
 
     def send(self, box: Box) -> None:

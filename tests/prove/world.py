@@ -18,7 +18,11 @@ NAMESPACE = "default"
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """One Pod object; `expected`: the operator of now asked for it, so it must count before anything shows it."""
+    """One Pod object; `expected`: the operator of now asked for it, so it must count before anything shows it.
+
+    One that is not `bound` is for kube-scheduler to bind: to `node_name` or, if it likes, elsewhere. `aimed_at` stays
+    the node that it was made for.
+    """
 
     uid: str
     name: str
@@ -30,6 +34,8 @@ class Pod:
     expected: bool
     phase: str = "Pending"
     deleting: bool = False
+    bound: bool = True
+    aimed_at: str = ""
 
     @property
     def terminal(self) -> bool:
@@ -52,6 +58,7 @@ class Pod:
             self.phase,
             self.deleting,
             *_THE_REST,
+            bound=self.bound,
         )
 
 
@@ -140,7 +147,13 @@ class World:
         asked = request.pod
         assert asked is not None
         return self.add(
-            asked.name, asked.owner_uid, asked.attempt_id, asked.node_name, asked.size, expected=not request.ghost
+            asked.name,
+            asked.owner_uid,
+            asked.attempt_id,
+            asked.node_name,
+            asked.size,
+            expected=not request.ghost,
+            bound=asked.bound,
         ).facts()
 
     def add(
@@ -152,10 +165,12 @@ class World:
         size: Resources,
         *,
         expected: bool,
+        bound: bool = True,
     ) -> Pod:
         """Make a Pod object under a free name."""
         self.version += 1
         pod = Pod(f"pod-{self.next()}", name, owner_uid, attempt_id, node_name, size, self.version, expected)
+        pod.bound, pod.aimed_at = bound, node_name
         self.pods[name] = self.by_uid[pod.uid] = pod
         self.log.append((pod.facts(), False))
         return pod
@@ -165,6 +180,15 @@ class World:
         self.version += 1
         pod.version = self.version
         self.log.append((pod.facts(), False))
+
+    def bind(self, pod: Pod, node_name: str) -> None:
+        """Let kube-scheduler, or somebody in its place, bind a Pod."""
+        pod.bound, pod.node_name = True, node_name
+        self.changed(pod)
+
+    def unbound(self) -> list[Pod]:
+        """Return the Pods that wait to be bound."""
+        return [pod for pod in self.pods.values() if not pod.bound and not pod.terminal and not pod.deleting]
 
     def delete(self, pod: Pod) -> None:
         """Mark a Pod as deleting; one that has ended, or that no kubelet ran, goes at once."""
@@ -189,7 +213,7 @@ class World:
         if not machine.present:
             return
         for pod in list(self.pods.values()):
-            if pod.node_name != machine.name or pod.terminal:
+            if pod.node_name != machine.name or pod.terminal or not pod.bound:
                 continue
             if pod.deleting:
                 machine.running.pop(pod.uid, None)
@@ -217,7 +241,7 @@ class World:
             entries = [
                 (pod.attempt_id, pod.size)
                 for pod in self.pods.values()
-                if pod.node_name == machine.name and not pod.terminal
+                if pod.node_name == machine.name and pod.bound and not pod.terminal
             ]
         machine.sequence += 1
         allocated = total([size for _, size in entries])

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+from sandberth.control.creating import holding_of
 from sandberth.control.metrics import Metrics
 from sandberth.control.reconciler import Reconciler
 from sandberth.control.review import Review
@@ -60,7 +61,7 @@ class FakeApi:
         found = self.objects.get(pod_path(namespace, name))
         if found is None or found["metadata"]["uid"] != uid:
             return False
-        return resource_version in (None, int(found["metadata"]["resourceVersion"]))
+        return resource_version in {None, int(found["metadata"]["resourceVersion"])}
 
     async def patch_sandbox_status(self, namespace: str, name: str, patch: Object, resource_version: int) -> Object:
         self.calls.append(("patch", copy.deepcopy(patch)))
@@ -141,7 +142,7 @@ class Bench:
         self.state.streams.pods.observe(convert_pod(pod), deleted=deleted)
 
     def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
-        """Index a Pod and count its end, as the operator does."""
+        """Index a Pod and count it, as the operator does."""
         pod = new or old
         if pod is None:
             return
@@ -150,6 +151,8 @@ class Bench:
             (owned.discard if new is None else owned.add)(pod.uid)
         if new is None or new.terminal:
             self.state.ledger.pod_ended(pod.uid, pod.attempt_id, pod.node_name)
+        elif pod.node_name:
+            self.state.ledger.pod_observed(holding_of(pod))
 
     async def step(self, uid: str, times: int = 1) -> None:
         for _ in range(times):

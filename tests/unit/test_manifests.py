@@ -35,6 +35,8 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "nodes.", (), tuple(READ)),
     ("ClusterRole/sandberth-operator", "configmaps.", ("sandberth-flags",), tuple(READ)),
     ("ClusterRole/sandberth-operator", "runtimeclasses.node.k8s.io", (), ("get",)),
+    ("ClusterRole/sandberth-operator", "persistentvolumeclaims.", (), ("get",)),
+    ("ClusterRole/sandberth-operator", "persistentvolumes.", (), ("get",)),
     ("Role/sandberth-operator", "configmaps.", ("sandberth-policy",), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
     ("ClusterRole/sandberth-reporter", "nodes/pods.", (), ("get",)),
@@ -268,4 +270,4 @@ def test_example_is_valid_and_named_like_its_file(path: Path) -> None:
     assert document["apiVersion"] == names.API_VERSION
     assert sandbox.name == path.stem
     assert sandbox_refusals(sandbox) == []
-    assert scheduler_features(sandbox.spec) == []
+    assert bool(scheduler_features(sandbox.spec)) == (path.stem == "volume")

@@ -4,9 +4,17 @@ from typing import Any
 
 import pytest
 
-from sandberth.core.constraints import Requirement, Term, Toleration
-from sandberth.kube.constraints import RuntimeClass, _Scheduling, _Toleration, constraints_of, merged_selector
+from sandberth.core.constraints import Rejection, Requirement, Term, Toleration
+from sandberth.kube.constraints import (
+    RuntimeClass,
+    _Scheduling,
+    _Toleration,
+    constraints_of,
+    merged_selector,
+    volume_terms,
+)
 from sandberth.kube.pods import PodSpecError
+from tests.builders import a_node
 
 
 def _required(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -130,3 +138,37 @@ def test_selectors_that_agree_are_merged() -> None:
         "b": "2",
         "c": "3",
     }
+
+
+# --- volumes ---
+
+
+def a_volume(affinity: Any) -> dict[str, Any]:
+    return {"spec": {"nodeAffinity": affinity}}
+
+
+def test_a_volume_says_where_it_can_be_mounted() -> None:
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
+
+    terms = volume_terms(a_volume({"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}))
+
+    assert terms is not None
+    constraints = constraints_of({}, volumes=(terms,))
+    assert constraints.rejection(a_node("node-1", labels={"kubernetes.io/hostname": "node-1"})) is None
+    elsewhere = a_node("node-2", labels={"kubernetes.io/hostname": "node-2"})
+    assert constraints.rejection(elsewhere) is Rejection.VOLUME
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {},
+        {"spec": {}},
+        a_volume(None),
+        a_volume({}),
+        a_volume({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}}),
+        a_volume({"required": 5}),
+    ],
+)
+def test_a_volume_that_does_not_say_where_can_be_anywhere(volume: dict[str, Any]) -> None:
+    assert volume_terms(volume) is None

@@ -302,3 +302,43 @@ def test_a_copy_of_a_sandboxs_pod_under_another_name_is_nobodys_attempt() -> Non
     found = facts(metadata={"name": "copy"})
 
     assert (found.owner_uid, found.attempt_id) == (None, None)
+
+
+# --- a Pod that kube-scheduler binds ---
+
+NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+
+
+def for_scheduler(*, bound_to: str | None = None, **changes: Any) -> PodFacts:
+    annotations = {"sandberth.dev/node-name": "node-1", "sandberth.dev/node-uid": "node-uid"}
+    fields: dict[str, dict[str, Any]] = {"metadata": {"annotations": annotations}, "spec": {"nodeName": bound_to}}
+    return facts(**fields | changes)
+
+
+def test_a_sandboxs_pod_that_is_not_bound_is_on_the_node_that_was_chosen_for_it() -> None:
+    found = for_scheduler()
+
+    assert (found.bound, found.node_name, found.node_uid) == (False, "node-1", "node-uid")
+    assert found.unschedulable is None
+
+
+def test_what_the_scheduler_says_of_a_pod_that_it_cannot_bind_is_kept_until_it_is_bound() -> None:
+    assert for_scheduler(status={"conditions": [NOT_SCHEDULED]}).unschedulable == "0/3 nodes"
+    wordless = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}
+    assert for_scheduler(status={"conditions": [wordless]}).unschedulable == "SchedulerError"
+    assert for_scheduler(status={"conditions": [NOT_SCHEDULED]}, bound_to="node-1").unschedulable is None
+    assert for_scheduler(status={"conditions": [NOT_SCHEDULED | {"status": "True"}]}).unschedulable is None
+
+
+def test_a_pod_that_was_bound_elsewhere_is_there_and_was_made_for_no_node_of_that_uid() -> None:
+    found = for_scheduler(bound_to="node-2")
+
+    assert (found.bound, found.node_name, found.node_uid) == (True, "node-2", "")
+
+
+def test_a_foreign_pod_holds_no_room_before_it_is_bound_whatever_it_says() -> None:
+    annotations = {"sandberth.dev/node-name": "node-1"}
+
+    found = for_scheduler(metadata={"annotations": annotations, "ownerReferences": None})
+
+    assert (found.bound, found.node_name) == (False, "")

@@ -16,7 +16,6 @@ from sandberth.kube.template import (
     refusals,
     sandbox_refusals,
     scheduler_features,
-    scheduler_refusals,
 )
 
 MOMENT = datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -272,7 +271,7 @@ def test_what_only_the_scheduler_can_do_is_named(pod_fields: dict[str, Any], fie
     spec = a_template(**pod_fields)
 
     assert scheduler_features(spec) == [field]
-    assert scheduler_refusals(spec) == [f"{field} needs kube-scheduler, which this release does not use yet"]
+    assert refusals(spec) == []
 
 
 def test_preferences_are_listed_and_need_no_scheduler() -> None:

@@ -38,6 +38,14 @@ def run_operator(
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SANDBERTH_LOG_FORMAT", help="text or json.")
     ] = LogFormat.TEXT,
+    unschedulable_after: Annotated[
+        float,
+        typer.Option(
+            envvar="SANDBERTH_UNSCHEDULABLE_AFTER",
+            min=0.1,
+            help="Seconds after which a Pod that kube-scheduler cannot bind is tried on another node.",
+        ),
+    ] = 30.0,
     seed: Annotated[
         int | None, typer.Option(envvar="SANDBERTH_SEED", help="Seed of the random choices, for experiments.")
     ] = None,
@@ -56,6 +64,7 @@ def run_operator(
             concurrency=concurrency,
             metrics_host=metrics_host,
             metrics_port=metrics_port,
+            unschedulable_after_seconds=unschedulable_after,
             seed=seed,
         ),
         json_logs=log_format is LogFormat.JSON,

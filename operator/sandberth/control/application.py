@@ -183,10 +183,10 @@ class Operator:
             self._wake_waiting()
 
     def _frees(self, old: PodFacts | None, new: PodFacts | None) -> bool:
-        """Return whether a Pod that lives on leaves more room: it was resized, or it does not start any more."""
+        """Return whether a Pod that lives on leaves room: resized, bound elsewhere, or not starting any more."""
         if old is None or new is None:
             return False
-        return old.requests != new.requests or (
+        return (old.requests, old.node_name) != (new.requests, new.node_name) or (
             old.phase == "Pending" != new.phase and self.state.flags.best_of_k_too_many_starting
         )
 

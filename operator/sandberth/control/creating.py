@@ -20,7 +20,7 @@ from sandberth.kube.errors import ApiError
 from sandberth.kube.paths import pod_path
 from sandberth.kube.pods import PodFacts, convert_pod
 from sandberth.kube.sandbox import Sandbox
-from sandberth.kube.template import ignored_preferences
+from sandberth.kube.template import ignored_preferences, scheduler_features
 
 LOG = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ class Creator:
             track.attempt = Attempt(
                 number,
                 attempt_id,
+                node.facts.name,
                 build_pod(
                     sandbox,
                     number,
@@ -85,7 +86,9 @@ class Creator:
                     overcommit_percent=node.overcommit_percent(parameters.overcommit_percent),
                 ),
             )
-            message = placed_message(decision, parameters, ask, ignored_preferences(sandbox.spec))
+            message = placed_message(
+                decision, parameters, ask, ignored_preferences(sandbox.spec), scheduler_features(sandbox.spec)
+            )
             track.record = (number, record, message)
         return decision
 
@@ -149,6 +152,9 @@ class Creator:
         if pod.terminal:
             ledger.release(attempt.attempt_id)
             ledger.pod_ended(pod.uid, pod.attempt_id, pod.node_name)
+        elif not pod.node_name:  # kube-scheduler may bind it anywhere
+            ledger.release(attempt.attempt_id)
+            self._room_given_back()
         else:
             ledger.pods_passed(pods.resource_version)
             ledger.create_answered(holding_of(pod), pod.resource_version)
@@ -162,7 +168,7 @@ class Creator:
         if pod.attempt_id != attempt.attempt_id:
             self._state.ledger.release(attempt.attempt_id)
             self._room_given_back()
-        if pod.attempt_id != attempt.attempt_id or pod.node_name != attempt.body["spec"]["nodeName"]:
+        if pod.attempt_id != attempt.attempt_id or pod.node_name != attempt.node_name:
             track.record = None
         return self._created(track, attempt, pod)
 
@@ -173,7 +179,10 @@ class Creator:
 
 
 def holding_of(pod: PodFacts) -> PodHolding:
-    """Return what a Pod holds on its node, as the ledger counts it; a Pod that is not ours holds its requests."""
+    """Return what a Pod holds on its node, as the ledger counts it; a Pod that is not ours holds its requests.
+
+    A Sandbox's Pod that is not bound yet holds its room where it is to be bound.
+    """
     own = pod.attempt_id is not None
     return PodHolding(
         pod_uid=pod.uid,

@@ -1,5 +1,7 @@
 """From a Sandbox without a Pod to one with a Pod, or to the reason why it has none."""
 
+from math import inf
+
 from sandberth.control import status as statuses
 from sandberth.control.backoff import pause_seconds
 from sandberth.control.creating import Creator, NameTaken, Refused, Unanswered
@@ -72,11 +74,14 @@ class Placer:
             return await self.send(work)
         self.waiting.add(work.uid, (verdict.ask, excluded))
         message = statuses.no_node_message(decision, len(self._state.fleet.nodes), verdict.ask.preferred_node)
+        reason = PlacedReason.NODES_REFUSED if excluded else PlacedReason.NO_ELIGIBLE_NODE
+        if self._no_node_is_left(work):
+            reason = PlacedReason.UNSCHEDULABLE
         if excluded and track.last_node_refusal:
             message += f"; the last was {track.last_node_refusal}"
         await self._writer.write_waiting(
             work,
-            PlacedReason.NODES_REFUSED if excluded else PlacedReason.NO_ELIGIBLE_NODE,
+            reason,
             message,
             record=statuses.decision_record(decision, work.stored_attempt, self._state.flags.parameters, work.now),
             ask=verdict.ask,
@@ -130,11 +135,23 @@ class Placer:
         excluded = work.track.excluded
         for node_uid, exclusion in list(excluded.items()):
             node = self._state.fleet.nodes.get(node_uid)
-            if node is None or (work.now_s >= exclusion.until_s and node.changes != exclusion.changes):
+            if node is None or exclusion.is_over(work.now_s, node.changes, work.sandbox.generation):
                 del excluded[node_uid]
-            elif work.now_s < exclusion.until_s:
-                self._queue.add_after(work.uid, exclusion.until_s - work.now_s)
+                continue
+            due = exclusion.until_s if work.now_s < exclusion.until_s else exclusion.expires_s
+            if due < inf:
+                self._queue.add_after(work.uid, due - work.now_s)
         return frozenset(excluded)
+
+    def _no_node_is_left(self, work: Work) -> bool:
+        """Have the nodes where kube-scheduler could not bind the Sandbox tried again later; False without any."""
+        track = work.track
+        tried = [exclusion for exclusion in track.excluded.values() if exclusion.generation is not None]
+        for exclusion in tried:
+            if exclusion.expires_s == inf:
+                exclusion.expires_s = track.retry_unschedulable_at_s
+                self._queue.add_after(work.uid, max(0.0, exclusion.expires_s - work.now_s))
+        return bool(tried)
 
     async def _refuse(self, work: Work, reason: PlacedReason, message: str) -> None:
         """No node is to blame: say what the server said, and try again later or when the cause changes."""

@@ -30,6 +30,7 @@ from sandberth.kube.pods import PodFacts
 
 LOG = logging.getLogger(__name__)
 MAX_FAILED_STARTS = 3
+NODES_BEFORE_A_REST = 3  # that many nodes in a row are tried where kube-scheduler cannot bind a Pod
 _LOSSES_FORGOTTEN_SECONDS = 600.0
 _LONGEST_ERROR_PAUSE_SECONDS = 4.0  # so long after an outage an object may still be left alone
 _LONGEST_REFUSED_PAUSE_SECONDS = 60.0
@@ -151,12 +152,16 @@ class Reconciler:
         if pod.terminal:
             await self._ended(work, pod)
             return
+        if not pod.bound and await self._not_bound(work, pod):
+            return
         if await self._reader.node_is_gone(pod):
             await self._remover.remove(work, pod)  # the Pod is lost, whatever it says
         elif await self._start_deadline_passed(work, pod):
             return
         node = self._state.fleet.by_name(pod.node_name)
         record, message = work.record_of(number)
+        if record is not None and record.node != pod.node_name:
+            record, message = None, ""  # kube-scheduler bound it elsewhere
         await self._writer.write(
             work,
             statuses.pod_status(
@@ -172,8 +177,64 @@ class Reconciler:
         )
         work.track.record = work.track.ask = None  # it stands in the status from here, and they are large
         if pod.phase == "Running" and work.status.phase in {None, Phase.PENDING, Phase.STARTING}:
-            work.track.refusals = work.track.failed_starts = work.track.node_refusals = 0
+            work.track.refusals = work.track.failed_starts = work.track.node_refusals = work.track.unschedulables = 0
             self._state.metrics.start_seconds.observe(self._state.now_s() - work.track.first_seen_s)
+
+    async def _not_bound(self, work: Work, pod: PodFacts) -> bool:
+        """Take a node back from a Pod that kube-scheduler cannot bind; False while it may yet be bound there."""
+        number = attempt_number(pod)
+        if work.status.node_name is None and work.stored_attempt >= number:
+            await self._remover.remove_unbound(work, pod)  # its end is stored
+            return True
+        if pod.deleting:
+            return False
+        if not pod.node_name:
+            said = f": {pod.unschedulable}" if pod.unschedulable else ""
+            message = f"the Pod waits for kube-scheduler to bind it to any node{said}"
+            await self._writer.write_waiting(work, PlacedReason.NO_ELIGIBLE_NODE, message)
+            return True
+        why = await self._why_hopeless(work, pod)
+        if why is None:
+            return False
+        self._count_unschedulable(work, pod)
+        message = work.track.last_node_refusal = f"not bound to {pod.node_name}: {why}"
+        await self._writer.write_attempt_ended(work, number, PlacedReason.UNSCHEDULABLE, message)
+        return True
+
+    async def _why_hopeless(self, work: Work, pod: PodFacts) -> str | None:
+        """Return why an unbound Pod is given up, None while it is too early for that."""
+        if await self._reader.node_is_gone(pod):
+            return "the node is gone"
+        track, limit = work.track, self._state.settings.unschedulable_after_seconds
+        if pod.unschedulable is None:
+            track.unschedulable = None
+            return None
+        if track.unschedulable is None or track.unschedulable[0] != pod.uid:
+            track.unschedulable = (pod.uid, work.now_s)
+        left = track.unschedulable[1] + limit - work.now_s
+        if left > 0:
+            self.queue.add_after(work.uid, left)
+            return None
+        return f"kube-scheduler could not within {limit:g} s: {pod.unschedulable}"
+
+    def _count_unschedulable(self, work: Work, pod: PodFacts) -> None:
+        """Keep the Sandbox from a node where kube-scheduler could not bind it, and let it rest after a few of them."""
+        track = work.track
+        if track.counted_pod == pod.uid:
+            return
+        track.counted_pod = pod.uid
+        track.unschedulables += 1
+        rounds, is_full = divmod(track.unschedulables, NODES_BEFORE_A_REST)
+        first = self._state.settings.unschedulable_after_seconds / 2
+        pause = pause_seconds(rounds + 1, self._state.rng, first=first, longest=_LONGEST_EXCLUSION_SECONDS)
+        track.retry_unschedulable_at_s = work.now_s + pause
+        generation = work.sandbox.generation
+        node = self._state.fleet.by_name(pod.node_name)
+        if node is not None:
+            track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, None, generation)
+        if is_full == 0:
+            track.retry_at_s, track.refused_generation = work.now_s + pause, generation
+            track.refused_reason = PlacedReason.UNSCHEDULABLE
 
     async def _start_deadline_passed(self, work: Work, pod: PodFacts) -> bool:
         if pod.phase != "Pending" or pod.deleting or not pod.created_at:
@@ -184,6 +245,8 @@ class Reconciler:
             self.queue.add_after(work.uid, left)
             return False
         message = f"the Pod did not run within {deadline} s"
+        if not pod.bound:
+            message += ": kube-scheduler did not bind it"
         if pod.waiting_reason:
             message += f": {pod.waiting_reason} {pod.waiting_message}".rstrip()
         await self._finish(work, Phase.FAILED, FinishedReason.START_DEADLINE_EXCEEDED, message, pod=pod)

@@ -15,5 +15,6 @@ class Settings:
     concurrency: int = 64
     metrics_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the Pod
     metrics_port: int = 8080
+    unschedulable_after_seconds: float = 30.0
     healing_interval_seconds: float = 60.0
     seed: int | None = None

@@ -1,6 +1,6 @@
 """From what is known of a Sandbox to its status, and from two statuses to the smallest patch between them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -116,14 +116,14 @@ def pod_status(
     phase = Phase.RUNNING if pod.phase in {"Running", "Unknown"} else Phase.STARTING
     if pod.deleting:
         phase = Phase.TERMINATING
-    placement = _placement_of(status, pod, attempt, record)
+    placement, old_node = _placement_of(status, pod, attempt, record), status.node_name
     started_at = moment(pod.started_at) if pod.started_at and phase is not Phase.STARTING else None
     if status.started_at is not None and status.placement is not None and status.placement.attempt == attempt:
         started_at = status.started_at  # a container's restart moves its own start, not the Sandbox's
     status = status.model_copy(
         update={
             "phase": phase,
-            "node_name": pod.node_name,
+            "node_name": pod.node_name or None,
             "pod_name": pod.name,
             "pod_ip": pod.pod_ip or None if phase is not Phase.STARTING else None,  # early, it would cost a write
             "observed_generation": generation,
@@ -135,8 +135,10 @@ def pod_status(
         }
     )
     placed = status.condition(SandboxCondition.PLACED)
-    if placed is None or placed.status != "True" or placed.observed_generation != generation:
-        message = placed_message or (placed.message if placed is not None and placed.status == "True" else "")
+    moved = old_node not in {None, pod.node_name}  # kube-scheduler bound it elsewhere
+    if placed is None or placed.status != "True" or placed.observed_generation != generation or moved:
+        is_placed = placed is not None and placed.status == "True" and not moved
+        message = placed_message or (placed.message if placed is not None and is_placed else "")
         status = with_condition(
             status,
             SandboxCondition.PLACED,
@@ -152,10 +154,10 @@ def pod_status(
 
 def _placement_of(status: SandboxStatus, pod: PodFacts, attempt: int, record: DecisionStatus | None) -> DecisionStatus:
     placement = record or status.placement
-    if placement is not None and placement.attempt == attempt and placement.node == pod.node_name:
+    if placement is not None and placement.attempt == attempt and placement.node == (pod.node_name or None):
         return placement
     # The Pod was found, not made by this process: how its node was chosen is not known any more.
-    return DecisionStatus(attempt=attempt, node=pod.node_name)
+    return DecisionStatus(attempt=attempt, node=pod.node_name or None)
 
 
 def finished_status(
@@ -177,7 +179,7 @@ def finished_status(
     update: dict[str, Any] = {"phase": phase, "observed_generation": generation, "finished_at": now}
     if pod is not None:
         update |= {
-            "node_name": pod.node_name,
+            "node_name": pod.node_name or None,
             "pod_name": pod.name,
             "restarts": pod.restarts,
             "finished_at": moment(pod.finished_at) if pod.finished_at else now,
@@ -194,6 +196,8 @@ def finished_status(
 
 
 def _readiness(pod: PodFacts, *, node_ready: bool) -> tuple[bool, ReadyReason, str]:
+    if not pod.bound and not pod.deleting:  # nothing is said while kube-scheduler is at work: that would cost a write
+        return False, ReadyReason.STARTING, f"kube-scheduler: {pod.unschedulable}" if pod.unschedulable else ""
     if not node_ready:
         return False, ReadyReason.NODE_UNREACHABLE, f"node {pod.node_name} is not ready; the Pod counts as alive"
     if pod.deleting:
@@ -255,8 +259,10 @@ def decision_record(decision: Decision, attempt: int, parameters: Parameters, no
     )
 
 
-def placed_message(decision: Decision, parameters: Parameters, ask: Ask, ignored: list[str]) -> str:
-    """Return why this node, in a sentence or two."""
+def placed_message(
+    decision: Decision, parameters: Parameters, ask: Ask, ignored: Sequence[str], left_to_scheduler: Sequence[str] = ()
+) -> str:
+    """Return why this node, in a sentence or two, and what leaves the binding to kube-scheduler."""
     chosen = decision.chosen
     if chosen is None:
         return ""
@@ -273,6 +279,8 @@ def placed_message(decision: Decision, parameters: Parameters, ask: Ask, ignored
         parts.append(f"the preferred node {ask.preferred_node} was not eligible: {why}")
     if decision.second_choice:
         parts.append("it has no fresh report, and no node that has one was eligible")
+    if left_to_scheduler:
+        parts.append(f"bound by kube-scheduler: {', '.join(left_to_scheduler)}")
     wishes = [*ignored, *_untolerated_preferences(chosen.node.facts, ask.constraints.tolerations)]
     if wishes:
         parts.append(f"not scored: {', '.join(wishes)}")

@@ -25,6 +25,7 @@ class Rejection(StrEnum):
     NODE_SELECTOR = "NodeSelectorMismatch"
     NODE_AFFINITY = "NodeAffinityMismatch"
     ARCHITECTURE = "ArchitectureMismatch"
+    VOLUME = "VolumeElsewhere"
     EXCLUDED = "RefusedEarlier"
     OVERCOMMIT = "OvercommitLimit"
     CPU = "InsufficientCpu"
@@ -123,6 +124,7 @@ class Constraints:
     affinity: tuple[Term, ...] | None = None  # required node affinity: one term must match; None = no demand
     tolerations: tuple[Toleration, ...] = ()
     architecture: str | None = None
+    volumes: tuple[tuple[Term, ...], ...] = ()  # of each volume: where it can be mounted; one term must match
 
     @property
     def selective(self) -> bool:
@@ -141,4 +143,7 @@ class Constraints:
             return Rejection.NODE_AFFINITY
         if self.architecture is not None and node.labels.get(ARCHITECTURE_LABEL) != self.architecture:
             return Rejection.ARCHITECTURE
+        for terms in self.volumes:
+            if not any(term.matches(node) for term in terms):
+                return Rejection.VOLUME
         return None

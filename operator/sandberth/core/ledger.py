@@ -174,9 +174,12 @@ class Ledger:
     def pod_ended(self, pod_uid: str, attempt_id: str | None, node_name: str) -> None:
         """The Pod is gone or terminal: its room is free, and an older report cannot bring it back.
 
-        Where the create is still open, the room stays the reservation's until that is answered.
+        Where the create is still open, the room stays the reservation's until that is answered. A Pod may have been
+        bound elsewhere and ended before that was seen: its node is to be told of the end.
         """
         holding = self._pods.get(pod_uid)
+        if holding is not None and attempt_id == holding.attempt_id and node_name not in {"", holding.node_name}:
+            self._move(holding, node_name)
         if holding is not None and holding.reservation is not None:
             self._reopen(holding, holding.reservation)
         elif holding is not None:
@@ -253,6 +256,7 @@ class Ledger:
     def _hold(self, pod: PodHolding, *, answered: bool) -> Holding:
         """Return the one holding that stands for this Pod, moved to the Pod's node where it stood elsewhere.
 
+        The answer to a create moves nothing that the Pod cache has shown: the Pod may have been bound elsewhere since.
         Two live Pods may carry the ID of one attempt (anybody can copy a label): both hold room, the second by its UID.
         """
         holding = self._pods.get(pod.pod_uid)
@@ -274,7 +278,7 @@ class Ledger:
             if attempt_id is not None:
                 self._attempts[attempt_id] = holding
             self._attach(holding)
-        elif holding.node_name != pod.node_name:
+        elif holding.node_name != pod.node_name and (answered or not holding.pod_seen):
             self._move(holding, pod.node_name)
             self._keep_reservation(holding)
         if holding.pod_uid is None:

@@ -6,21 +6,26 @@ A bare image gets a restricted Pod. In a template only what is absent is filled 
 from collections.abc import Mapping
 from typing import Any
 
+from sandberth.core.constraints import Term
 from sandberth.core.fit import Ask
 from sandberth.core.quantity import cpu_millicores, format_bytes, format_cpu, whole_bytes
 from sandberth.core.resources import Requests, Resources
 from sandberth.kube import names
 from sandberth.kube.constraints import RuntimeClass, constraints_of, merged_selector
+from sandberth.kube.pinning import pin
 from sandberth.kube.pods import PodSpecError, spec_requests
 from sandberth.kube.sandbox import Sandbox, SandboxSpec
+from sandberth.kube.template import scheduler_features
 
 CONTAINER = "sandbox"
 _KUBECTL_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _ESCALATING_CAPABILITIES = frozenset({"SYS_ADMIN", "CAP_SYS_ADMIN"})
 
 
-def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
-    """Return what a Sandbox asks of a node.
+def ask_of(
+    spec: SandboxSpec, runtime_class: RuntimeClass | None = None, volumes: tuple[tuple[Term, ...], ...] = ()
+) -> Ask:
+    """Return what a Sandbox asks of a node; `volumes` says of each that it claims where it can be mounted.
 
     With a template the nominal size is, where it is not given, the effective request.
     Raises PodSpecError, whose text names the field.
@@ -42,7 +47,9 @@ def ask_of(spec: SandboxSpec, runtime_class: RuntimeClass | None = None) -> Ask:
         ),
         requests=requests,
         divides_cpu=spec.image is not None,
-        constraints=constraints_of(pod_spec, architecture=spec.placement.architecture, runtime_class=runtime_class),
+        constraints=constraints_of(
+            pod_spec, architecture=spec.placement.architecture, runtime_class=runtime_class, volumes=volumes
+        ),
         preferred_node=spec.placement.preferred_node,
     )
 
@@ -76,9 +83,18 @@ def base_pod_spec(spec: SandboxSpec) -> dict[str, Any]:
 def build_pod(
     sandbox: Sandbox, attempt: int, ask: Ask, *, node_name: str, node_uid: str, overcommit_percent: int
 ) -> dict[str, Any]:
-    """Return the Pod of one attempt on one node; it has the Sandbox's name, so two can never live at once."""
+    """Return the Pod of one attempt on one node; it has the Sandbox's name, so two can never live at once.
+
+    It is bound to the node already, unless it asks for what only kube-scheduler can do: then it is pinned to the node.
+    """
     pod_spec = base_pod_spec(sandbox.spec)
-    pod_spec["nodeName"] = node_name
+    node_annotations = {names.NODE_UID_ANNOTATION: node_uid}
+    if scheduler_features(sandbox.spec):
+        selects_nodes = bool(ask.constraints.node_selector) or ask.constraints.affinity is not None
+        pin(pod_spec, node_name, selects_nodes=selects_nodes)
+        node_annotations[names.NODE_NAME_ANNOTATION] = node_name
+    else:
+        pod_spec["nodeName"] = node_name
     if ask.divides_cpu:
         request = ask.requests_at(overcommit_percent).cpu_millicores
         pod_spec["containers"][0]["resources"]["requests"]["cpu"] = format_cpu(request)
@@ -99,7 +115,7 @@ def build_pod(
                 **own_annotations,
                 **(template.metadata.annotations if template else {}),
                 **_nominal_annotations(sandbox.spec, ask),
-                names.NODE_UID_ANNOTATION: node_uid,
+                **node_annotations,
                 names.GENERATION_ANNOTATION: str(sandbox.generation),
             },
             "ownerReferences": [

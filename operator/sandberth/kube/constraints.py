@@ -45,6 +45,14 @@ class _NodeAffinity(msgspec.Struct):
     required: _NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
+class _VolumeAffinity(msgspec.Struct):
+    required: _NodeSelector | None = None
+
+
+class _VolumeSpec(msgspec.Struct):
+    affinity: _VolumeAffinity | None = msgspec.field(default=None, name="nodeAffinity")
+
+
 class _Affinity(msgspec.Struct):
     node: _NodeAffinity | None = msgspec.field(default=None, name="nodeAffinity")
 
@@ -83,7 +91,11 @@ class RuntimeClass(msgspec.Struct):
 
 
 def constraints_of(
-    pod_spec: Mapping[str, Any], *, architecture: str | None = None, runtime_class: RuntimeClass | None = None
+    pod_spec: Mapping[str, Any],
+    *,
+    architecture: str | None = None,
+    runtime_class: RuntimeClass | None = None,
+    volumes: tuple[tuple[Term, ...], ...] = (),
 ) -> Constraints:
     """Return what this pod spec demands of a node. Raises PodSpecError naming the field."""
     try:
@@ -103,7 +115,18 @@ def constraints_of(
         affinity=tuple(map(_term, required.terms)) if required else None,
         tolerations=tuple(toleration.to_core() for toleration in tolerations),
         architecture=architecture,
+        volumes=volumes,
     )
+
+
+def volume_terms(volume: Mapping[str, Any]) -> tuple[Term, ...] | None:
+    """Return where a PersistentVolume can be mounted, None where it does not say or says it in a way unknown to us."""
+    try:
+        spec = msgspec.convert(volume.get("spec"), _VolumeSpec)
+        required = spec.affinity and spec.affinity.required
+        return tuple(map(_term, required.terms)) if required else None
+    except (msgspec.ValidationError, PodSpecError):
+        return None
 
 
 def merged_selector(

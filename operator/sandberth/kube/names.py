@@ -26,6 +26,7 @@ PREFIX: Final = "sandberth.dev/"
 ATTEMPT_LABEL: Final = f"{PREFIX}attempt"
 NOMINAL_CPU_ANNOTATION: Final = f"{PREFIX}nominal-cpu"
 NOMINAL_MEMORY_ANNOTATION: Final = f"{PREFIX}nominal-memory"
+NODE_NAME_ANNOTATION: Final = f"{PREFIX}node-name"  # the chosen node, where kube-scheduler binds
 NODE_UID_ANNOTATION: Final = f"{PREFIX}node-uid"
 GENERATION_ANNOTATION: Final = f"{PREFIX}generation"
 
@@ -68,6 +69,7 @@ class PlacedReason(StrEnum):
     INVALID_POD = "InvalidPod"
     POD_NAME_TAKEN = "PodNameTaken"
     NODES_REFUSED = "NodesRefused"
+    UNSCHEDULABLE = "Unschedulable"
     POD_LOST = "PodLost"
     CREATE_UNANSWERED = "CreateUnanswered"
 

@@ -56,6 +56,16 @@ def configmap_path(namespace: str, name: str | None = None) -> str:
     return path_of("", "v1", "configmaps", namespace=namespace, name=name)
 
 
+def claim_path(namespace: str, name: str) -> str:
+    """Return the path of a PersistentVolumeClaim."""
+    return path_of("", "v1", "persistentvolumeclaims", namespace=namespace, name=name)
+
+
+def volume_path(name: str) -> str:
+    """Return the path of a PersistentVolume."""
+    return path_of("", "v1", "persistentvolumes", name=name)
+
+
 def runtime_class_path(name: str) -> str:
     """Return the path of a RuntimeClass."""
     return path_of("node.k8s.io", "v1", "runtimeclasses", name=name)

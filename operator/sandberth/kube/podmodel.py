@@ -116,6 +116,7 @@ class Condition(_Slim):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
 
 
 class PodStatus(_Slim):

@@ -18,6 +18,7 @@ from sandberth.core.requests import Amounts, Container, PodShape, Port, effectiv
 from sandberth.core.resources import Requests, Resources
 from sandberth.kube import names
 from sandberth.kube.podmodel import (
+    Condition,
     ContainerPort,
     ContainerSpec,
     ContainerStatus,
@@ -52,8 +53,10 @@ class PodFacts:
     name: str
     namespace: str
     resource_version: int
-    node_name: str
-    node_uid: str  # the Node that the pod was made for, as the operator wrote it
+    node_name: (
+        str  # where it is bound; a Sandbox's Pod that kube-scheduler has yet to bind: the node chosen for it, or ""
+    )
+    node_uid: str  # the Node that the pod was made for, as the operator wrote it; "" where it was bound to another
     attempt_id: str | None
     owner_uid: str | None
     nominal: Resources  # as the operator wrote it; what it did not write is the effective request's
@@ -76,6 +79,8 @@ class PodFacts:
     exit_reason: str
     exit_message: str
     disruption: str | None  # why the pod is being, or was, evicted
+    bound: bool = True
+    unschedulable: str | None = None  # what kube-scheduler says of a pod that it tried to bind and could not
 
     @property
     def terminal(self) -> bool:
@@ -116,13 +121,16 @@ def pod_facts(pod: Pod) -> PodFacts:
     requests = effective_requests(_shape(spec, status))
     conditions = {condition.type: condition for condition in status.conditions or ()}
     ready, disruption = conditions.get("Ready"), conditions.get("DisruptionTarget")
+    bound_to = spec.node_name or ""
+    chosen = annotations.get(names.NODE_NAME_ANNOTATION, "") if owner_uid is not None else ""
+    went_elsewhere = bool(bound_to and chosen and bound_to != chosen)
     return PodFacts(
         uid=metadata.uid,
         name=metadata.name,
         namespace=sys.intern(metadata.namespace),
         resource_version=int(metadata.resource_version),
-        node_name=sys.intern(spec.node_name or ""),
-        node_uid=sys.intern(annotations.get(names.NODE_UID_ANNOTATION, "")),
+        node_name=sys.intern(bound_to or chosen),
+        node_uid="" if went_elsewhere else sys.intern(annotations.get(names.NODE_UID_ANNOTATION, "")),
         attempt_id=(metadata.labels or {}).get(names.ATTEMPT_LABEL) if owner_uid is not None else None,
         owner_uid=owner_uid,
         nominal=requests.size if owner_uid is None else _nominal(annotations, requests.size),
@@ -145,7 +153,15 @@ def pod_facts(pod: Pod) -> PodFacts:
         exit_reason=failed.reason if failed else "",
         exit_message=failed.message if failed else "",
         disruption=disruption.reason or "" if disruption and disruption.status == "True" else None,
+        bound=bool(bound_to),
+        unschedulable=None if bound_to else _unschedulable(conditions.get("PodScheduled")),
     )
+
+
+def _unschedulable(scheduled: Condition | None) -> str | None:
+    if scheduled is None or scheduled.status != "False":
+        return None
+    return scheduled.message or scheduled.reason or "no cause is given"
 
 
 def _controlling_sandbox(references: Iterable[OwnerReference] | None, name: str) -> str | None:

@@ -52,7 +52,7 @@ def sandbox_refusals(sandbox: Sandbox, allowed_host_features: frozenset[str] = f
 
 
 def scheduler_features(spec: SandboxSpec) -> list[str]:
-    """Return the template's fields that only kube-scheduler can honour, sorted by their place in a pod spec."""
+    """Return the template's fields that only kube-scheduler can honour; a Pod with any is bound by it, not by us."""
     if spec.pod_template is None:
         return []
     pod = spec.pod_template.spec
@@ -78,9 +78,14 @@ def scheduler_features(spec: SandboxSpec) -> list[str]:
     return found
 
 
-def scheduler_refusals(spec: SandboxSpec) -> list[str]:
-    """Return `scheduler_features` as refusals, for as long as there is no way through kube-scheduler."""
-    return [f"{field} needs kube-scheduler, which this release does not use yet" for field in scheduler_features(spec)]
+def claims_of(spec: SandboxSpec) -> list[str]:
+    """Return the names of the PersistentVolumeClaims that the template mounts."""
+    if spec.pod_template is None:
+        return []
+    claims = (
+        _mapping(volume.get("persistentVolumeClaim")) for volume in _mappings(spec.pod_template.spec.get("volumes"))
+    )
+    return [name for claim in claims if isinstance(name := claim.get("claimName"), str) and name]
 
 
 def ignored_preferences(spec: SandboxSpec) -> list[str]:

@@ -129,5 +129,5 @@ class PodsByNode:
             pods.pop(old.uid, None)
             if not pods:
                 del self._nodes[old.node_name]
-        if new is not None and new.node_name and not new.terminal:
+        if new is not None and new.node_name and new.bound and not new.terminal:
             self._nodes.setdefault(new.node_name, {})[new.uid] = new

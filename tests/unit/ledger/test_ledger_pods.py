@@ -407,3 +407,38 @@ def test_foreign_pods_hold_their_requests_and_are_no_sandboxes(ledger: Ledger) -
 
     assert held(ledger) == ZERO
     assert account.starting == 0
+
+
+# --- Pods that are bound after they were made ---
+
+
+def test_a_pinned_pod_that_is_bound_elsewhere_takes_its_room_along(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.create_answered(a_pod(), 5)
+
+    ledger.pod_observed(a_pod(node_name="node-b"))
+
+    assert held(ledger) == ZERO
+    assert held(ledger, OTHER) == SIZE
+
+
+def test_an_answer_that_is_older_than_the_binding_moves_nothing_back(ledger: Ledger) -> None:
+    reserve(ledger)
+    ledger.pod_observed(a_pod(node_name="node-b"))
+
+    ledger.create_answered(a_pod(), 5)
+
+    assert held(ledger) == ZERO
+    assert held(ledger, OTHER) == SIZE
+
+
+def test_the_end_of_a_pod_is_remembered_where_it_ended_although_it_was_never_seen_there(ledger: Ledger) -> None:
+    ledger.pod_observed(a_pod())
+
+    for _ in range(2):
+        ledger.pod_ended("pod-1", X, "node-b")
+
+    assert held(ledger) == ZERO
+    assert not ledger.account(NODE).tombstones
+    report(ledger, 1, X, node_uid=OTHER)
+    assert reconciled(ledger, OTHER) == ZERO
