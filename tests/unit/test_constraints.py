@@ -1,5 +1,7 @@
 """Taints, selectors, affinity and architecture, as Kubernetes reads them."""
 
+from dataclasses import fields
+
 import pytest
 
 from sandberth.core.constraints import Constraints, Rejection, Requirement, Term, Toleration
@@ -147,3 +149,17 @@ def test_an_architecture_is_a_label_of_the_node() -> None:
     assert constraints.rejection(a_node()) is Rejection.ARCHITECTURE
     assert constraints.rejection(a_node(labels={"kubernetes.io/arch": "amd64"})) is Rejection.ARCHITECTURE
     assert constraints.rejection(a_node(labels={"kubernetes.io/arch": "arm64"})) is None
+
+
+def test_every_demand_but_tolerations_makes_constraints_selective() -> None:
+    """What is not selective is not asked about nodes without taints."""
+    demands = {
+        "node_selector": (("disk", "ssd"),),
+        "affinity": (),
+        "architecture": "amd64",
+        "volumes": ((),),
+    }
+    assert {*demands, "tolerations"} == {field.name for field in fields(Constraints)}
+
+    assert [name for name, value in demands.items() if not Constraints(**{name: value}).selective] == []  # type: ignore[arg-type]
+    assert not Constraints(tolerations=(Toleration(),)).selective

@@ -129,7 +129,9 @@ class Constraints:
     @property
     def selective(self) -> bool:
         """Whether it may refuse a node without taints."""
-        return bool(self.node_selector) or self.affinity is not None or self.architecture is not None
+        if self.affinity is not None or self.architecture is not None:
+            return True
+        return bool(self.node_selector or self.volumes)
 
     def rejection(self, node: NodeFacts) -> Rejection | None:
         """Return why `node` is out of the question, or None."""
