@@ -368,6 +368,45 @@ def test_a_kubelet_that_refuses_a_pod_that_the_scheduler_bound_is_passed_over(
     assert len(pod_creates(audit, boxes.namespace, since)) <= 3
 
 
+# --- without a node for long ---
+
+
+@pytest.fixture
+def handing_over(operator: OperatorProgram) -> Iterator[None]:
+    """The operator as one that leaves a Sandbox without a node to kube-scheduler after a second."""
+    usual = operator.command
+    operator.kill()
+    operator.command = [*usual, "--scheduler-after", "1"]
+    operator.restart()
+    yield
+    operator.kill()
+    operator.command = usual
+    operator.restart()
+
+
+def test_a_sandbox_without_a_node_is_left_to_kube_scheduler_where_an_autoscaler_sees_it(
+    boxes: Boxes, berths: Berths, handing_over: None, operator: OperatorProgram, objects: Objects
+) -> None:
+    berths.apply("box")
+    boxes.has_reason("Placed", "NoEligibleNode")
+    wait_for(boxes.pod, what="a Pod that an autoscaler sees")
+
+    conditions: list[Object] = wait_for(
+        lambda: ((boxes.pod() or {}).get("status") or {}).get("conditions") or [], what="a verdict"
+    )
+    pod = boxes.pod() or {}
+    assert [(item["type"], item["reason"]) for item in conditions] == [("PodScheduled", "Unschedulable")]
+    assert boxes.status()["phase"] == "Pending"
+    operator.kill()
+    operator.restart()
+    node = berths.add_node()
+
+    status = boxes.has_phase("Running")
+    assert (status["nodeName"], status["placement"]["attempt"]) == (node, 1)
+    assert (boxes.pod() or {})["metadata"]["uid"] == pod["metadata"]["uid"]
+    views_are_the_pods(objects)
+
+
 # --- many ---
 
 

@@ -1,5 +1,6 @@
 """What a report says of a node's pods, and the index that finds them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -170,6 +171,17 @@ def test_the_index_follows_binding_end_and_deletion() -> None:
     store.observe(a_pod("two", version=4))
     store.observe(a_pod("two", version=5), deleted=True)
     assert names_on(index, "node-1") == set()
+
+
+def test_a_pod_that_is_only_pinned_is_not_on_its_node_yet() -> None:
+    store: Store[PodFacts] = Store()
+    index = PodsByNode(store)
+
+    store.observe(replace(a_pod(), bound=False))
+    assert names_on(index, "node-1") == set()
+    store.observe(a_pod(version=2))
+
+    assert names_on(index, "node-1") == {"one"}
 
 
 def test_list_and_totals_agree_whatever_happens_to_the_pods() -> None:

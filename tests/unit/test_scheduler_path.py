@@ -1,5 +1,6 @@
 """A Sandbox whose Pod kube-scheduler binds: its room, the node that is given up, and the next one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -362,3 +363,91 @@ async def test_without_the_right_to_read_claims_kube_scheduler_is_asked(
     await bench.step(apply(bench))
 
     assert chosen(bench) in {"node-a", "node-b"}
+
+
+# --- without a node for long: kube-scheduler may choose any ---
+
+
+def without_room(after: float | None) -> Bench:
+    bench = Bench(a_fleet(a_node("node-a", cordoned=True)))
+    bench.state.settings = replace(bench.state.settings, scheduler_after_seconds=after)
+    return bench
+
+
+async def test_a_sandbox_without_room_waits_for_ever_unless_told_otherwise() -> None:
+    bench = without_room(None)
+    uid = bench.apply()
+    for _ in range(3):
+        await bench.step(uid)
+        bench.now_s += 1e6
+
+    assert bench.api.verbs() == ["patch"]
+
+
+async def test_a_sandbox_without_room_for_long_is_left_to_kube_scheduler_and_placed_where_that_binds_it() -> None:
+    bench = without_room(60)
+    uid = bench.apply(placement={"architecture": "arm64"}, lifetime={"startDeadlineSeconds": 600})
+    await bench.step(uid)
+    bench.now_s += 59
+    await bench.step(uid)
+    assert bench.api.verbs() == ["patch"]
+
+    bench.now_s += 1.1
+    await bench.step(uid, times=2)
+    spec = bench.pod()["spec"]
+    assert "nodeName" not in spec
+    assert "affinity" not in spec
+    assert spec["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
+    assert spec["containers"][0]["resources"]["requests"]["cpu"] == "250m"
+    assert held(bench) == {}
+    cannot_be_bound(bench)
+    await bench.step(uid)
+    bench.now_s += 11
+    await bench.step(uid, times=2)
+    assert bench.status()["phase"] == "Pending"
+    assert placed(bench)["message"].endswith(f"bind it to any node: {SAID}")
+
+    bench.pod()["metadata"]["creationTimestamp"] = "2026-01-02T03:04:05Z"
+    bench.now_s += 10_000
+    bench.pod_becomes()
+    await bench.step(uid)
+    bench.state.fleet.observe_node(a_node("node-new"))
+    is_bound(bench, "node-new")
+    await bench.step(uid, times=2)
+    assert bench.status()["phase"] == "Starting", "the deadline counts from the binding"
+    assert bench.status()["nodeName"] == bench.status()["placement"]["node"] == "node-new"
+    assert held(bench) == {"node-new": 1000}
+    assert bench.api.verbs().count("create") == 1
+
+
+async def test_a_spec_that_is_corrected_while_kube_scheduler_has_it_is_made_anew() -> None:
+    bench = without_room(60)
+    uid = bench.apply()
+    await bench.step(uid)
+    bench.now_s += 61
+    await bench.step(uid, times=2)
+    body = bench.sandbox()
+    body["metadata"]["generation"] = 2
+    bench.put_sandbox(body)
+
+    await bench.step(uid)
+    assert bench.api.verbs()[-1] == "delete"
+    bench.pod_goes()
+    await bench.step(uid, times=2)
+
+    assert bench.status()["phase"] == "Pending"
+    assert bench.api.verbs().count("create") == 1, "it waits again first"
+
+
+async def test_an_architecture_that_the_template_contradicts_is_left_to_nobody() -> None:
+    bench = without_room(60)
+    template = {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"kubernetes.io/arch": "amd64"}}
+    spec = {"podTemplate": {"spec": template}, "placement": {"architecture": "arm64"}}
+    bench.put_sandbox({"metadata": {"name": "box", "namespace": "team", "uid": "u", "generation": 1}, "spec": spec})
+    await bench.step("u")
+    bench.now_s += 61
+
+    await bench.step("u", times=2)
+
+    assert "create" not in bench.api.verbs()
+    assert placed(bench)["reason"] == PlacedReason.NO_ELIGIBLE_NODE

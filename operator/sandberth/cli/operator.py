@@ -38,6 +38,15 @@ def run_operator(
     log_format: Annotated[
         LogFormat, typer.Option(envvar="SANDBERTH_LOG_FORMAT", help="text or json.")
     ] = LogFormat.TEXT,
+    scheduler_after: Annotated[
+        float | None,
+        typer.Option(
+            envvar="SANDBERTH_SCHEDULER_AFTER",
+            min=1,
+            help="Seconds after which a Sandbox without an eligible node is left to kube-scheduler, where a cluster "
+            "autoscaler sees it; default: never.",
+        ),
+    ] = None,
     unschedulable_after: Annotated[
         float,
         typer.Option(
@@ -65,6 +74,7 @@ def run_operator(
             metrics_host=metrics_host,
             metrics_port=metrics_port,
             unschedulable_after_seconds=unschedulable_after,
+            scheduler_after_seconds=scheduler_after,
             seed=seed,
         ),
         json_logs=log_format is LogFormat.JSON,

@@ -15,7 +15,7 @@ from sandberth.core.errors import SandberthError
 from sandberth.core.fit import Ask
 from sandberth.core.ledger import PodHolding
 from sandberth.core.placement import Decision, place
-from sandberth.kube.building import build_pod
+from sandberth.kube.building import build_pod, build_unplaced_pod
 from sandberth.kube.errors import ApiError
 from sandberth.kube.paths import pod_path
 from sandberth.kube.pods import PodFacts, convert_pod
@@ -56,8 +56,7 @@ class Creator:
         """Choose a node and reserve its room; where one was found, `track.attempt` is ready to be sent."""
         state = self._state
         parameters = state.flags.parameters
-        number = 1 + max(track.last_number, sandbox.status.placement.attempt if sandbox.status.placement else 0)
-        attempt_id = sandbox.attempt_id(number)
+        number, attempt_id = _next_attempt(sandbox, track)
         with state.metrics.placement_seconds.time():
             decision = place(
                 state.fleet,
@@ -91,6 +90,16 @@ class Creator:
             )
             track.record = (number, record, message)
         return decision
+
+    def start_anywhere(self, sandbox: Sandbox, track: Track, ask: Ask) -> None:
+        """Have `track.attempt` ready to be sent: a Pod for kube-scheduler to place, which holds no room before that.
+
+        Raises PodSpecError where that cannot be said in a Pod.
+        """
+        number, attempt_id = _next_attempt(sandbox, track)
+        overcommit_percent = self._state.flags.parameters.overcommit_percent
+        body = build_unplaced_pod(sandbox, number, ask, overcommit_percent=overcommit_percent)
+        track.attempt, track.record = Attempt(number, attempt_id, "", body), None
 
     async def send(self, uid: str, track: Track) -> PodFacts | None:
         """Send the attempt's create once and take its answer in; return the Pod, or None where it has ended already.
@@ -176,6 +185,12 @@ class Creator:
         track.attempt = None
         self._state.ledger.release(attempt.attempt_id)
         self._room_given_back()
+
+
+def _next_attempt(sandbox: Sandbox, track: Track) -> tuple[int, str]:
+    """Return the number and the ID of the attempt that is due."""
+    number = 1 + max(track.last_number, sandbox.status.placement.attempt if sandbox.status.placement else 0)
+    return number, sandbox.attempt_id(number)
 
 
 def holding_of(pod: PodFacts) -> PodHolding:

@@ -15,8 +15,9 @@ from sandberth.control.tracks import Track
 from sandberth.control.waiting import Waiting
 from sandberth.control.work import Work
 from sandberth.control.writing import StatusWriter
+from sandberth.core.fit import Ask
 from sandberth.kube.names import PlacedReason
-from sandberth.kube.pods import PodFacts
+from sandberth.kube.pods import PodFacts, PodSpecError
 
 _TELL_AFTER_TRIES = 3
 _LONGEST_UNANSWERED_PAUSE_SECONDS = 15.0
@@ -46,6 +47,7 @@ class Placer:
 
     def waits_no_more(self, work: Work) -> None:
         """The Sandbox has its Pod, or needs none any more."""
+        work.track.waits_since_s = None
         self.waiting.remove(work.uid)
         self.quota.left(work.sandbox.namespace, work.uid)
 
@@ -71,6 +73,9 @@ class Placer:
         if decision.chosen is not None:
             track.retry_at_s = 0.0
             self.waiting.placed(work.uid)
+            return await self.send(work)
+        if self._goes_anywhere(work, verdict.ask):
+            self.waiting.remove(work.uid)
             return await self.send(work)
         self.waiting.add(work.uid, (verdict.ask, excluded))
         message = statuses.no_node_message(decision, len(self._state.fleet.nodes), verdict.ask.preferred_node)
@@ -142,6 +147,23 @@ class Placer:
             if due < inf:
                 self._queue.add_after(work.uid, due - work.now_s)
         return frozenset(excluded)
+
+    def _goes_anywhere(self, work: Work, ask: Ask) -> bool:
+        """Have a Sandbox that found no node for so long that the setting says so placed by kube-scheduler."""
+        track, after = work.track, self._state.settings.scheduler_after_seconds
+        if after is None:
+            return False
+        if track.waits_since_s is None:
+            track.waits_since_s = work.now_s
+        left = track.waits_since_s + after - work.now_s
+        if left > 0:
+            self._queue.add_after(work.uid, left)
+            return False
+        try:
+            self.creator.start_anywhere(work.sandbox, track, ask)
+        except PodSpecError:
+            return False  # no node will ever do
+        return True
 
     def _no_node_is_left(self, work: Work) -> bool:
         """Have the nodes where kube-scheduler could not bind the Sandbox tried again later; False without any."""

@@ -189,6 +189,7 @@ class Reconciler:
         if pod.deleting:
             return False
         if not pod.node_name:
+            work.track.pod_made = (pod.uid, work.now_s)  # the start deadline counts from the binding
             said = f": {pod.unschedulable}" if pod.unschedulable else ""
             message = f"the Pod waits for kube-scheduler to bind it to any node{said}"
             await self._writer.write_waiting(work, PlacedReason.NO_ELIGIBLE_NODE, message)
@@ -257,6 +258,8 @@ class Reconciler:
         track = work.track
         if track.pod_made is None or track.pod_made[0] != pod.uid:
             found_age = max(0.0, self._state.wall_s() - statuses.moment(pod.created_at).timestamp())
+            if not pod.node_uid:
+                found_age = 0.0  # kube-scheduler chose its node, perhaps long after it was made
             track.pod_made = (pod.uid, work.now_s - found_age)
         return work.now_s - track.pod_made[1]
 

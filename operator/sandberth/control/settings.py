@@ -16,5 +16,6 @@ class Settings:
     metrics_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the Pod
     metrics_port: int = 8080
     unschedulable_after_seconds: float = 30.0
+    scheduler_after_seconds: float | None = None  # None: a Sandbox without room waits for as long as it takes
     healing_interval_seconds: float = 60.0
     seed: int | None = None

@@ -15,7 +15,7 @@ from sandberth.kube.sandbox import Decision as DecisionStatus
 class Attempt:
     """A create whose outcome is not known yet; the same body is sent until it is.
 
-    `node_name` is the node that it is aimed at: bound to it, or pinned for kube-scheduler to bind.
+    `node_name` is the node that it is aimed at: bound to it, or pinned for kube-scheduler to bind; "" for any.
     `tries` counts the sends that had no definite answer: each of them may have been carried out.
     """
 
@@ -55,6 +55,7 @@ class Track:
     """The memory of one Sandbox."""
 
     first_seen_s: float
+    waits_since_s: float | None = None  # since when no node was found for it
     attempt: Attempt | None = None
     record: tuple[int, DecisionStatus, str] | None = None  # attempt number, decision and message of the last create
     last_number: int = 0  # the largest attempt number seen in its Pods

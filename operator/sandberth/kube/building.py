@@ -6,7 +6,7 @@ A bare image gets a restricted Pod. In a template only what is absent is filled 
 from collections.abc import Mapping
 from typing import Any
 
-from sandberth.core.constraints import Term
+from sandberth.core.constraints import ARCHITECTURE_LABEL, Term
 from sandberth.core.fit import Ask
 from sandberth.core.quantity import cpu_millicores, format_bytes, format_cpu, whole_bytes
 from sandberth.core.resources import Requests, Resources
@@ -88,13 +88,40 @@ def build_pod(
     It is bound to the node already, unless it asks for what only kube-scheduler can do: then it is pinned to the node.
     """
     pod_spec = base_pod_spec(sandbox.spec)
-    node_annotations = {names.NODE_UID_ANNOTATION: node_uid}
+    annotations = {names.NODE_UID_ANNOTATION: node_uid}
     if scheduler_features(sandbox.spec):
         selects_nodes = bool(ask.constraints.node_selector) or ask.constraints.affinity is not None
         pin(pod_spec, node_name, selects_nodes=selects_nodes)
-        node_annotations[names.NODE_NAME_ANNOTATION] = node_name
+        annotations[names.NODE_NAME_ANNOTATION] = node_name
     else:
         pod_spec["nodeName"] = node_name
+    return _pod(
+        sandbox, attempt, ask, pod_spec=pod_spec, annotations=annotations, overcommit_percent=overcommit_percent
+    )
+
+
+def build_unplaced_pod(sandbox: Sandbox, attempt: int, ask: Ask, *, overcommit_percent: int) -> dict[str, Any]:
+    """Return the Pod of one attempt on whatever node kube-scheduler likes.
+
+    Raises PodSpecError where the template asks for another architecture than the Sandbox.
+    """
+    pod_spec = base_pod_spec(sandbox.spec)
+    if ask.constraints.architecture is not None:
+        wanted = {ARCHITECTURE_LABEL: ask.constraints.architecture}
+        own = pod_spec.get("nodeSelector") or {}
+        pod_spec["nodeSelector"] = merged_selector(own, wanted, "podTemplate.spec", "spec.placement")
+    return _pod(sandbox, attempt, ask, pod_spec=pod_spec, annotations={}, overcommit_percent=overcommit_percent)
+
+
+def _pod(
+    sandbox: Sandbox,
+    attempt: int,
+    ask: Ask,
+    *,
+    pod_spec: dict[str, Any],
+    annotations: Mapping[str, str],
+    overcommit_percent: int,
+) -> dict[str, Any]:
     if ask.divides_cpu:
         request = ask.requests_at(overcommit_percent).cpu_millicores
         pod_spec["containers"][0]["resources"]["requests"]["cpu"] = format_cpu(request)
@@ -115,7 +142,7 @@ def build_pod(
                 **own_annotations,
                 **(template.metadata.annotations if template else {}),
                 **_nominal_annotations(sandbox.spec, ask),
-                **node_annotations,
+                **annotations,
                 names.GENERATION_ANNOTATION: str(sandbox.generation),
             },
             "ownerReferences": [
