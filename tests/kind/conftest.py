@@ -15,7 +15,7 @@ from sandberth.cluster.kind.deploy import deploy
 from sandberth.cluster.progress import PlainProgress
 from tests.kind.bed import KindBed
 
-NAME = "kindtest"
+NAME = os.environ.get("SANDBERTH_TEST_BED", "kindtest")
 WORKERS = 2
 _NUMBERS = itertools.count(1)
 
