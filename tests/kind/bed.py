@@ -19,7 +19,7 @@ Object = dict[str, Any]
 T = TypeVar("T")
 
 IMAGE = "sandberth:dev"  # on every node, and with a shell and a Python in it
-# Ends at SIGTERM, which the first process of a container would otherwise ignore: a deletion would take its 30 s of grace.
+# Ends at SIGTERM. A container's first process that says nothing about it ignores it, and takes the 30 s of grace to go.
 FOREVER = (
     "python3",
     "-u",

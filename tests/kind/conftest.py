@@ -44,4 +44,6 @@ def namespace(bed: KindBed) -> Iterator[str]:
     bed.kubectl("create", "namespace", name)
     bed.wait(lambda: bed.kubectl("get", "serviceaccount/default", "-n", name, check=False).stdout, "its account")
     yield name
-    bed.kubectl("delete", "namespace", name, "--wait=true", "--timeout=90s", timeout_seconds=100)
+    bed.kubectl("delete", "sandboxes.sandberth.dev", "--all", "--namespace", name, "--timeout=60s")
+    bed.wait(lambda: not bed.list("Pod", name), "the Pods are gone", namespace=name)
+    bed.kubectl("delete", "namespace", name, "--wait=false")  # takes its time also when it is empty

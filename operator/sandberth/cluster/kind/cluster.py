@@ -175,7 +175,7 @@ class KindCluster:
 
     def down(self, *, keep_logs: bool = False) -> None:
         """Remove the containers with their volumes, the network, the fence and the bed's folder. Twice is fine."""
-        if self.directory.exists():
+        if self.directory.exists() or self.containers():  # its cache may have been removed under it
             with locked(self.lock):
                 self._remove(keep_logs=keep_logs)
                 self.lock.unlink()
@@ -311,7 +311,7 @@ class KindCluster:
                     removal.result()
         self.network.remove()
         state = self._state()
-        if keep_logs:
+        if keep_logs and self.directory.exists():
             for entry in self.directory.iterdir():
                 if entry.is_dir() and entry != self.logs:
                     shutil.rmtree(entry, ignore_errors=True)

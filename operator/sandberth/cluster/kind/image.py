@@ -38,6 +38,7 @@ def build_image(docker: Docker, progress: Progress, tag: str = DEFAULT_TAG, base
         raise ClusterError("the image is built from a checkout of Sandberth, and this is an installed package")
     base = base or _ensure_base(docker, progress)
     site = _ensure_site(progress)
+    before = _identity(docker, tag) if docker.has_image(tag) else None
     with (
         progress.step(f"building the image {tag}"),
         tempfile.TemporaryDirectory(dir=cache_directory(), prefix=".image-") as folder,
@@ -47,13 +48,20 @@ def build_image(docker: Docker, progress: Progress, tag: str = DEFAULT_TAG, base
         arguments = {"BASE": base, "VERSION": __version__, "REVISION": _revision()}
         options = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
         docker.run("build", "--tag", tag, *options, str(context))
-    return docker.run("image", "inspect", "--format", "{{.Id}}", tag).strip()
+    identity = _identity(docker, tag)
+    if before not in (None, identity):
+        docker.succeeds("rmi", before)  # it has lost its name; refused where it has another one or is in use
+    return identity
 
 
 def wheel_platforms(machine: str) -> list[str]:
     """Return the platforms whose wheels run on Debian 12 on this architecture, the newest first."""
     tags = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC_MINORS]
     return [*tags, f"manylinux2014_{machine}", f"manylinux2010_{machine}", f"manylinux1_{machine}", f"linux_{machine}"]
+
+
+def _identity(docker: Docker, image: str) -> str:
+    return docker.run("image", "inspect", "--format", "{{.Id}}", image).strip()
 
 
 def _ensure_base(docker: Docker, progress: Progress) -> str:

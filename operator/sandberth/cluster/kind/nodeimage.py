@@ -21,6 +21,7 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 PROGRAMS = ("kind", "kubectl", "kubelet", "kubeadm", "kube-proxy", "nodenet", "pause", "coredns", *CONTROL_PLANE)
 NODE_FILES = Path(__file__).parent / "node"
 NODENET_IMAGE = "sandberth.dev/nodenet:bed"  # default-cni.yaml names it
+_REPOSITORY = "sandberth-bed/kind-node"
 _REGISTRY_SECONDS = 10.0
 _PACKAGES = (
     "ca-certificates",
@@ -69,11 +70,12 @@ def has_registry_image(docker: Docker) -> bool:
 def own_image_name() -> str:
     """Return the name of the image built here; it changes with whatever changes the image."""
     digest = hashlib.sha256(f"{cache_key(MODULES)}\n{image_name('node', _PACKAGES)}\n".encode())
-    for file in sorted((*NODE_FILES.iterdir(), Path(__file__), Path(__file__).with_name("archive.py"))):
+    files = [*NODE_FILES.iterdir(), Path(__file__), Path(__file__).with_name("archive.py")]
+    for file in sorted(files, key=lambda each: each.name):
         content = file.read_bytes() if file.is_file() else b""
         digest.update(f"{file.name} {len(content)}\n".encode())
         digest.update(content)
-    return f"sandberth-bed/kind-node:{kubernetes_version()}-{digest.hexdigest()[:16]}"
+    return f"{_REPOSITORY}:{kubernetes_version()}-{digest.hexdigest()[:16]}"
 
 
 def _build(docker: Docker, name: str, progress: Progress) -> None:
@@ -98,6 +100,9 @@ def _build(docker: Docker, name: str, progress: Progress) -> None:
         _collect_netfilter(docker, base, netfilter)
         _write_archives(programs, names, netfilter, context / "images")
         docker.run("build", "--tag", name, "--build-arg", f"BASE={base}", str(context))
+    for other in docker.lines("images", "--format", "{{.Repository}}:{{.Tag}}", _REPOSITORY):
+        if other != name:  # a gigabyte that nobody asks for again; one that a bed still runs is refused
+            docker.succeeds("rmi", other)
 
 
 def _write_archives(programs: Path, names: dict[str, str], netfilter: Path, images: Path) -> None:
