@@ -14,6 +14,7 @@ from sandberth.cluster.kind.cluster import KindCluster
 from sandberth.cluster.kind.deploy import deploy
 from sandberth.cluster.progress import PlainProgress
 from tests.kind.bed import KindBed
+from tests.kind.installation import FlagsMap
 
 NAME = os.environ.get("SANDBERTH_TEST_BED", "kindtest")
 WORKERS = 2
@@ -47,3 +48,11 @@ def namespace(bed: KindBed) -> Iterator[str]:
     bed.kubectl("delete", "sandboxes.sandberth.dev", "--all", "--namespace", name, "--timeout=60s")
     bed.wait(lambda: not bed.list("Pod", name), "the Pods are gone", namespace=name)
     bed.kubectl("delete", "namespace", name, "--wait=false")  # takes its time also when it is empty
+
+
+@pytest.fixture
+def flags(bed: KindBed) -> Iterator[FlagsMap]:
+    """The ConfigMap of the flags, as it was when the test is over."""
+    flags = FlagsMap(bed)
+    yield flags
+    flags.restore()

@@ -15,7 +15,7 @@ from sandberth.cluster.places import cache_directory
 from sandberth.cluster.progress import Progress
 
 SETTINGS = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "fs/inotify/max_user_instances")
-# A node holds about 15, and the kernel's 128 are for everything that root runs: kubelets of a third bed would not start.
+# A node holds about 15, and the kernel's 128 are for all that root runs: the kubelets of a third bed would not start.
 _WATCHERS, _ENOUGH_WATCHERS = "fs/inotify/max_user_instances", 1024
 _MODULES = Path("/lib/modules")  # kind mounts it into its nodes, and Docker makes it where it is missing
 _SYSTEM = Path("/proc/sys")
