@@ -26,7 +26,7 @@ FOREVER = (
     "-c",
     "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print('hello'); signal.sigwait([15])",
 )
-_ELSEWHERE = ("--context", "--kubeconfig", "--cluster", "--server", "-s", "--user", "--token", "--as")
+_ELSEWHERE = ("--context", "--kubeconfig", "--cluster", "--server", "-s", "--user", "--token")
 _PATHS = {  # kind -> where its objects are
     names.SANDBOX_KIND: (f"apis/{names.API_VERSION}", names.SANDBOXES),
     names.NODECAPACITY_KIND: (f"apis/{names.API_VERSION}", names.NODECAPACITIES),

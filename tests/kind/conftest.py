@@ -45,9 +45,11 @@ def namespace(bed: KindBed) -> Iterator[str]:
     bed.kubectl("create", "namespace", name)
     bed.wait(lambda: bed.kubectl("get", "serviceaccount/default", "-n", name, check=False).stdout, "its account")
     yield name
-    bed.kubectl("delete", "sandboxes.sandberth.dev", "--all", "--namespace", name, "--timeout=60s")
-    bed.wait(lambda: not bed.list("Pod", name), "the Pods are gone", namespace=name)
-    bed.kubectl("delete", "namespace", name, "--wait=false")  # takes its time also when it is empty
+    for kinds in ("sandboxes.sandberth.dev,deployments,daemonsets", "pods"):
+        bed.kubectl("delete", kinds, "--all", "--namespace", name, "--timeout=90s")
+    bed.wait(lambda: not bed.list("Pod", name), "the Pods are gone", 90, name)
+    # Not waited for: a namespace takes its time also when it is empty.
+    bed.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 @pytest.fixture
