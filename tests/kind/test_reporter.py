@@ -171,7 +171,8 @@ def all_sorts_of_pods(bed: KindBed, namespace: str) -> Iterator[str]:
 
     bed.wait(settled, "all sorts of pods", 90, namespace)
     yield node
-    bed.kubectl("delete", "runtimeclass", runtime_class, "--ignore-not-found")
+    bed.kubectl("delete", "daemonsets,pods", "--all", "--namespace", namespace)
+    bed.kubectl("delete", "runtimeclass", runtime_class)
 
 
 def test_requested_is_what_kubectl_describes_to_the_millicore_and_byte(

@@ -17,6 +17,7 @@ from sandberth.kube.template import HOST_FEATURES, sandbox_refusals, scheduler_f
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "manifests/base"
+SECURITY = ROOT / "docs/security.md"
 API_REPORTER = ROOT / "manifests/components/api-reporter"
 FILES = sorted([*ROOT.glob("manifests/**/*.yaml"), *ROOT.glob("crds/*.yaml")])
 KUSTOMIZATIONS = [path for path in FILES if path.name == "kustomization.yaml"]
@@ -116,6 +117,20 @@ def test_programs_may_do_exactly_what_the_table_says() -> None:
     found = {rule for role in roles() if "labels" not in role["metadata"] for rule in granted(role)}
 
     assert found == PROGRAMS
+
+
+def test_the_table_of_rights_in_the_docs_is_what_the_roles_grant() -> None:
+    rows = re.findall(r"^\| `(sandberth-[a-z-]+)` \| `([^`]+)`([^|]*)\| ([^|]+) \|", SECURITY.read_text(), re.MULTILINE)
+
+    told = {
+        (account, resource, tuple(re.findall(r"`([^`]+)`", names)), tuple(verbs.split(", ")))
+        for account, resource, names, verbs in rows
+    }
+
+    assert told == {
+        (role.partition("/")[2], resource.removesuffix("."), resource_names, verbs)
+        for role, resource, resource_names, verbs in PROGRAMS
+    }
 
 
 def test_no_role_holds_a_wildcard() -> None:

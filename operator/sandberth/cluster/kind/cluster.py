@@ -206,7 +206,7 @@ class KindCluster:
             self.kubectl.parent.mkdir()
             self.kubectl.symlink_to(programs / "kubectl")
             self.network.create(progress)
-            with progress.step(f"starting {workers + 1} nodes of bed {self.name}"):
+            with progress.step(f"starting bed {self.name}: a control plane, {workers} workers"):
                 self._run_kind(programs / "kind", state)
             if image == REGISTRY_IMAGE:
                 self._fence_nodes()
