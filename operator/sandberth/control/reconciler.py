@@ -35,6 +35,7 @@ _LOSSES_FORGOTTEN_SECONDS = 600.0
 _LONGEST_ERROR_PAUSE_SECONDS = 4.0  # so long after an outage an object may still be left alone
 _LONGEST_REFUSED_PAUSE_SECONDS = 60.0
 _LONGEST_EXCLUSION_SECONDS = 300.0
+_FIRST_BLIND_RETRY_SECONDS = 15.0
 
 
 class Reconciler:
@@ -299,8 +300,13 @@ class Reconciler:
         node = self._state.fleet.by_name(pod.node_name)
         if node is not None:
             track.node_refusals += 1
-            pause = pause_seconds(track.node_refusals, self._state.rng, longest=_LONGEST_EXCLUSION_SECONDS)
-            track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, node.changes)
+            count, rng, longest = track.node_refusals, self._state.rng, _LONGEST_EXCLUSION_SECONDS
+            pause = pause_seconds(count, rng, longest=longest)
+            # A kubelet may lack what the API does not show, and then nothing shows that it has it again either.
+            blind_pause = pause_seconds(count, rng, first=_FIRST_BLIND_RETRY_SECONDS, longest=longest)
+            track.excluded[node.facts.uid] = Exclusion(
+                work.now_s + pause, node.changes, expires_s=work.now_s + blind_pause
+            )
         return track.failed_starts
 
     # --- the end of a Sandbox ---
