@@ -24,7 +24,7 @@ def test_an_evicted_sandbox_recovers_as_its_policy_says_and_tells_why(bed: KindB
     for name in ("recreate", "never"):
         bed.wait_for_phase(name, namespace=namespace)
 
-    with Recording(bed, "sandboxes.sandberth.dev", namespace) as sandboxes:
+    with Recording(bed, names.SANDBOX_KIND, namespace) as sandboxes:
         for name in ("recreate", "never"):
             bed.exec(name, "dd", "if=/dev/zero", "of=/scratch/big", "bs=1M", "count=8", namespace=namespace)
         failed = bed.wait_for_phase("never", names.Phase.FAILED, namespace, EVICTION_SECONDS)
@@ -60,7 +60,7 @@ def test_a_sandbox_that_takes_more_memory_than_its_size_fails_as_oomkilled(bed: 
 def test_an_image_that_cannot_be_had_ends_at_the_start_deadline(bed: KindBed, namespace: str) -> None:
     absent = a_container() | {"image": f"{IMAGE}-absent"}
     lifetime = {"startDeadlineSeconds": 15}
-    with Recording(bed, "sandboxes.sandberth.dev", namespace) as sandboxes:
+    with Recording(bed, names.SANDBOX_KIND, namespace) as sandboxes:
         bed.apply(a_templated_sandbox("box", absent, lifetime=lifetime), namespace)
         waiting = sandboxes.wait(
             lambda box: condition_of(box, "Ready").get("reason") == "ImagePullFailed", "the missing image is told", 60

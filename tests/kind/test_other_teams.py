@@ -31,7 +31,7 @@ def test_sandboxes_go_around_a_full_node_wait_when_all_are_full_and_wake_when_a_
     full, other = bed.workers
     fill(bed, full, namespace)
 
-    with Recording(bed, "pods", namespace) as pods:
+    with Recording(bed, "Pod", namespace) as pods:
         bed.apply([a_large_sandbox(f"box-{number}") for number in range(count)], namespace)
         for number in range(count):
             box = bed.wait_for_phase(f"box-{number}", namespace=namespace)

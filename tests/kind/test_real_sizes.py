@@ -42,7 +42,7 @@ def test_workers_fill_evenly_to_four_times_their_cpu_and_no_kubelet_refuses_a_po
     beyond = math.ceil(sum(room.values()) / MILLICORES) + 6
     assert beyond / len(bed.workers) < MOST_A_NODE, "a machine of this size takes larger Sandboxes"
 
-    with Recording(bed, "pods", namespace) as pods:
+    with Recording(bed, "Pod", namespace) as pods:
         bed.apply(boxes(0, part), namespace)
         bed.wait(lambda: phases(bed, namespace) == {"Running": part}, f"{part} run", START_SECONDS, namespace)
         counts = nodes_of(bed, namespace)

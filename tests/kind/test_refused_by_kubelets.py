@@ -76,8 +76,8 @@ def test_a_pod_that_the_kubelet_finds_too_large_is_cleaned_up_and_placed_elsewhe
     hide(full)
 
     with (
-        Recording(bed, "pods", namespace) as pods,
-        Recording(bed, "sandboxes.sandberth.dev", namespace) as sandboxes,
+        Recording(bed, "Pod", namespace) as pods,
+        Recording(bed, names.SANDBOX_KIND, namespace) as sandboxes,
     ):
         bed.apply(asking("box", full), namespace)
         box = bed.wait_for_phase("box", namespace=namespace)
@@ -99,7 +99,7 @@ def test_a_sandbox_that_every_kubelet_refuses_waits_with_few_tries_and_runs_once
     for node in bed.workers:
         hide(node)
 
-    with Recording(bed, "pods", namespace) as pods:
+    with Recording(bed, "Pod", namespace) as pods:
         bed.apply(asking("box", bed.workers[0]), namespace)
         what = "every node was tried, and the Sandbox waits"
         bed.wait(lambda: _waiting_after(bed, namespace, 2) is not None, what, 90, namespace)
