@@ -5,12 +5,13 @@ Reports come every two seconds here, so that three and ten intervals are over so
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from sandberth.core.quantity import cpu_millicores
 from sandberth.kube import names
-from tests.kind.bed import KindBed, Object, a_sandbox
+from tests.kind.bed import FOREVER, IMAGE, KindBed, Object, a_sandbox
 from tests.kind.installation import (
     REPORTER,
     FlagsMap,
@@ -26,7 +27,8 @@ from tests.kind.installation import (
 
 INTERVAL_SECONDS = 2
 ALPHA_PERCENT, OVERCOMMIT_PERCENT = 100, 400
-BURN = ("python3", "-c", "while True: pass")
+# Ends at SIGTERM, which the first process of a container ignores where it says nothing about it.
+BURN = ("python3", "-c", "import signal, sys; signal.signal(15, lambda *_: sys.exit())\nwhile True: pass")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -186,37 +188,63 @@ def stopped_worker(bed: KindBed, worker: str) -> Iterator[str]:
     bed.docker.run("start", worker)
 
 
-def test_a_worker_that_is_stopped_and_started_ends_no_sandbox_for_good_and_doubles_none(
+def test_a_worker_that_is_stopped_and_started_ends_no_sandbox_and_doubles_none(
     bed: KindBed, namespace: str, stopped_worker: str
 ) -> None:
     (other,) = set(bed.workers) - {stopped_worker}
-    there, elsewhere = ["there-1", "there-2"], "elsewhere"
-    bed.apply([a_sandbox(box, placement={"preferredNode": stopped_worker}) for box in there], namespace)
-    bed.apply(a_sandbox(elsewhere, placement={"preferredNode": other}), namespace)
-    for box in (*there, elsewhere):
-        bed.wait_for_phase(box, namespace=namespace, seconds=120)
+    there: dict[str, Any] = {"placement": {"preferredNode": stopped_worker}}
+    bed.apply(
+        [
+            a_sandbox("made-again", **there),
+            a_restarting_sandbox("restarted", **there),
+            a_sandbox("elsewhere", placement={"preferredNode": other}),
+        ],
+        namespace,
+    )
+    for box in ("made-again", "restarted", "elsewhere"):
+        bed.wait(lambda box=box: ready(bed, namespace, box) == ("True", "PodReady"), f"{box} is ready", 120)  # type: ignore[misc]
     before = uids(bed, namespace)
 
     bed.docker.run("stop", stopped_worker)
-    for box in there:
+    for box in ("made-again", "restarted"):
         bed.wait(lambda box=box: ready(bed, namespace, box) == ("False", "NodeUnreachable"), f"{box} unreachable", 180)  # type: ignore[misc]
     bed.wait(lambda: condition(bed, stopped_worker, "Schedulable") == ("False", "NodeNotReady"), "node not ready", 60)
     bed.wait(lambda: condition(bed, stopped_worker, "Fresh") == ("False", "Stale"), "a stale report", 60)
-    meanwhile = place(bed, namespace, placement={"preferredNode": stopped_worker})
+    meanwhile = place(bed, namespace, **there)
 
     assert uids(bed, namespace).items() >= before.items()
-    assert {bed.phase(box, namespace) for box in there} == {names.Phase.RUNNING}
+    assert {bed.phase(box, namespace) for box in before} == {names.Phase.RUNNING}
     assert meanwhile["nodeName"] == other
     assert meanwhile["placement"]["rejected"]["NodeNotReady"] == 1
 
     bed.docker.run("start", stopped_worker)
-    for box in there:
+    bed.wait(lambda: uids(bed, namespace).get("made-again") not in (None, before["made-again"]), "a new Pod", 180)
+    for box in before:
         bed.wait(lambda box=box: ready(bed, namespace, box) == ("True", "PodReady"), f"{box} is ready again", 180)  # type: ignore[misc]
+    status = {box: bed.wait_for_phase(box, namespace=namespace)["status"] for box in before}
     after = uids(bed, namespace)
     assert after.keys() == {*before, meanwhile["podName"]}
-    assert after[elsewhere] == before[elsewhere]
+    assert {box for box in before if after[box] == before[box]} == {"restarted", "elsewhere"}
+    assert {box: each["placement"]["attempt"] for box, each in status.items()} == {
+        "made-again": 2,  # its containers are not to be started twice, so the kubelet calls the Pod failed
+        "restarted": 1,
+        "elsewhere": 1,
+    }
+    assert {box: each.get("restarts", 0) for box, each in status.items()} == {
+        "made-again": 0,
+        "restarted": 1,
+        "elsewhere": 0,
+    }
     bed.wait(lambda: condition(bed, stopped_worker, "Fresh") == ("True", "Reported"), "a fresh report", 120)
     wait_for_true_views(bed)
+
+
+def a_restarting_sandbox(name: str, **fields: object) -> Object:
+    """Return a Sandbox whose containers the kubelet starts again when they ended."""
+    size = {"cpu": "20m", "memory": "32Mi"}
+    container = {"name": "main", "image": IMAGE, "command": list(FOREVER), "resources": {"limits": size}}
+    spec = {"podTemplate": {"spec": {"restartPolicy": "Always", "containers": [container]}}, **fields}
+    return {"apiVersion": names.API_VERSION, "kind": names.SANDBOX_KIND, "metadata": {"name": name}, "spec": spec}
 
 
 def uids(bed: KindBed, namespace: str) -> dict[str, str]:

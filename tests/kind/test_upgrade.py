@@ -46,13 +46,14 @@ def running(bed: KindBed, namespace: str) -> dict[str, Any]:
     bed.apply([a_sandbox(box) for box in boxes], namespace)
     for box in boxes:
         bed.wait_for_phase(box, namespace=namespace, seconds=120)
-    ready = ("wait", "pod", "--all", "--for=condition=Ready", "--namespace", namespace, "--timeout=60s")
-    bed.kubectl(*ready)
-    bed.wait(lambda: all(each[0]["conditions"][-1]["status"] == "True" for each in traces(bed, namespace).values()), "")
+
+    def settled() -> bool:
+        return all(status["conditions"][-1]["status"] == "True" for status, *_ in traces(bed, namespace).values())
+
+    bed.wait(settled, "they are Ready", 60, namespace)
     return traces(bed, namespace)
 
 
-@pytest.mark.usefixtures("running")
 def test_a_restart_of_the_operator_touches_no_sandbox_and_loses_none(
     bed: KindBed, namespace: str, running: dict[str, Any]
 ) -> None:

@@ -270,13 +270,14 @@ class Reconciler:
         if work.status.node_name is None and work.stored_attempt >= number:
             await self._remover.remove(work, pod)  # its end is stored
             return
-        ending, why = ending_of(pod), statuses.exit_message(pod)
+        ending = ending_of(pod)
+        why = statuses.loss_message(pod) if ending is Ending.LOST else statuses.exit_message(pod)
         if ending is Ending.COMPLETED:
             await self._finish(work, Phase.SUCCEEDED, FinishedReason.COMPLETED, why, pod=pod)
         elif ending is Ending.FAILED:
             await self._finish(work, Phase.FAILED, FinishedReason.FAILED, why, pod=pod)
         elif ending is Ending.LOST and work.sandbox.spec.recovery == "Never":
-            message = f"the Pod was lost on {pod.node_name}: {why}"
+            message = f"the Pod was lost on {pod.node_name}, and recovery is Never: {why}"
             await self._finish(work, Phase.FAILED, FinishedReason.FAILED, message, pod=pod)
         elif ending is Ending.LOST:
             self._count_loss(work, number)
