@@ -26,7 +26,7 @@ FOREVER = (
     "-c",
     "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print('hello'); signal.sigwait([15])",
 )
-_ELSEWHERE = ("--context", "--kubeconfig", "--cluster", "--server", "-s", "--user", "--token", "--as")
+_ELSEWHERE = ("--context", "--kubeconfig", "--cluster", "--server", "-s", "--user", "--token")
 _PATHS = {  # kind -> where its objects are
     names.SANDBOX_KIND: (f"apis/{names.API_VERSION}", names.SANDBOXES),
     names.NODECAPACITY_KIND: (f"apis/{names.API_VERSION}", names.NODECAPACITIES),
@@ -151,7 +151,7 @@ class KindBed:
         """Return an object, None when there is none."""
         try:
             with self.api() as api:
-                found: Object = api.get(f"{_path(kind, namespace)}/{name}")
+                found: Object = api.get(f"{path_of(kind, namespace)}/{name}")
         except BedApiError as error:
             if error.status == 404:
                 return None
@@ -161,7 +161,7 @@ class KindBed:
     def list(self, kind: str, namespace: str | None = None) -> list[Object]:
         """Return the objects of a kind: of one namespace, or of all."""
         with self.api() as api:
-            items: list[Object] = api.get(_path(kind, namespace))["items"]
+            items: list[Object] = api.get(path_of(kind, namespace))["items"]
         return items
 
     def phase(self, sandbox: str, namespace: str = "default") -> str:
@@ -215,6 +215,7 @@ class KindBed:
         return "\n\n".join([*parts, json.dumps(statuses, indent=1)])
 
 
-def _path(kind: str, namespace: str | None) -> str:
+def path_of(kind: str, namespace: str | None) -> str:
+    """Return where the objects of a kind are, of one namespace or of all."""
     group, plural = _PATHS[kind]
     return f"/{group}/{plural}" if namespace is None else f"/{group}/namespaces/{namespace}/{plural}"

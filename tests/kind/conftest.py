@@ -14,8 +14,9 @@ from sandberth.cluster.kind.cluster import KindCluster
 from sandberth.cluster.kind.deploy import deploy
 from sandberth.cluster.progress import PlainProgress
 from tests.kind.bed import KindBed
+from tests.kind.installation import FlagsMap
 
-NAME = "kindtest"
+NAME = os.environ.get("SANDBERTH_TEST_BED", "kindtest")
 WORKERS = 2
 _NUMBERS = itertools.count(1)
 
@@ -44,6 +45,16 @@ def namespace(bed: KindBed) -> Iterator[str]:
     bed.kubectl("create", "namespace", name)
     bed.wait(lambda: bed.kubectl("get", "serviceaccount/default", "-n", name, check=False).stdout, "its account")
     yield name
-    bed.kubectl("delete", "sandboxes.sandberth.dev", "--all", "--namespace", name, "--timeout=60s")
-    bed.wait(lambda: not bed.list("Pod", name), "the Pods are gone", namespace=name)
-    bed.kubectl("delete", "namespace", name, "--wait=false")  # takes its time also when it is empty
+    for kinds in ("sandboxes.sandberth.dev,deployments,daemonsets", "pods"):
+        bed.kubectl("delete", kinds, "--all", "--namespace", name, "--timeout=90s")
+    bed.wait(lambda: not bed.list("Pod", name), "the Pods are gone", 90, name)
+    # Not waited for: a namespace takes its time also when it is empty.
+    bed.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
+
+
+@pytest.fixture
+def flags(bed: KindBed) -> Iterator[FlagsMap]:
+    """The ConfigMap of the flags, as it was when the test is over."""
+    flags = FlagsMap(bed)
+    yield flags
+    flags.restore()

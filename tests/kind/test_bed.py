@@ -50,7 +50,7 @@ def test_a_context_that_is_not_the_beds_is_refused(bed: KindBed, tmp_path: Path)
     other = tmp_path / "kubeconfig"
     other.write_text(yaml.safe_dump(foreign))
 
-    with pytest.raises(ForeignClusterError, match=r"against kind-sandberth-kindtest only; .* points at production"):
+    with pytest.raises(ForeignClusterError, match=rf"against {bed.context} only; .* points at production"):
         own_context(other, bed.cluster.cluster)
 
 
@@ -60,13 +60,13 @@ def test_a_kubeconfig_that_leads_to_another_machine_is_refused(bed: KindBed, tmp
     other = tmp_path / "kubeconfig"
     other.write_text(yaml.safe_dump(foreign))
 
-    with pytest.raises(ForeignClusterError, match="more than kind-sandberth-kindtest on this machine"):
+    with pytest.raises(ForeignClusterError, match=f"more than {bed.context} on this machine"):
         own_context(other, bed.cluster.cluster)
 
 
 @pytest.mark.parametrize("option", ["--context=other", "--kubeconfig=/tmp/other", "--server=https://192.0.2.1"])
 def test_kubectl_is_not_led_to_another_cluster(bed: KindBed, option: str) -> None:
-    with pytest.raises(ForeignClusterError, match="is bound to kind-sandberth-kindtest"):
+    with pytest.raises(ForeignClusterError, match=f"is bound to {bed.context}"):
         bed.kubectl("get", "nodes", option)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sandberth.cluster.kind.loading import full_name, holds
 from sandberth.cluster.kind.network import BedNetwork
 from sandberth.cluster.kind.privileges import kind_environment
 from sandberth.cluster.kind.state import KindState
+from sandberth.cluster.progress import PlainProgress
 
 WRAPPER = Path(nodeimage.__file__).parent / "host" / "docker"
 
@@ -222,11 +224,13 @@ def test_a_node_holds_an_image_when_the_name_is_that_very_image(name: str, ident
 
 # --- the machine ---
 
+BEFORE = ["1", "0", "0", "128"]
+
 
 @pytest.fixture
 def system(tmp_path: Path) -> Path:
     """What stands in for /proc/sys."""
-    for name, value in zip(hostsettings.SETTINGS, ("1", "0", "0"), strict=True):
+    for name, value in zip(hostsettings.SETTINGS, BEFORE, strict=True):
         file = tmp_path / "sys" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{value}\n")
@@ -248,9 +252,47 @@ def test_settings_are_noted_once_and_put_back(tmp_path: Path, system: Path) -> N
     failed = hostsettings.restore(note, docker, "image", system, modules)
 
     assert failed == []
-    assert settings(system) == ["1", "0", "0"]
+    assert settings(system) == BEFORE
     assert not note.exists()
     assert modules.exists() == (os.geteuid() != 0)
+
+
+def test_a_note_that_lacks_a_setting_is_completed(tmp_path: Path, system: Path) -> None:
+    note, modules, docker = tmp_path / "note.json", tmp_path / "modules", a_docker(tmp_path, "exit 1")
+    hostsettings.remember(note, system, modules)
+    noted = json.loads(note.read_text())
+    del noted["settings"]["fs/inotify/max_user_instances"]
+    noted["settings"]["kernel/panic"] = "5"
+    note.write_text(json.dumps(noted))
+
+    hostsettings.remember(note, system, modules)
+
+    assert json.loads(note.read_text())["settings"] == dict(zip(hostsettings.SETTINGS, ["5", *BEFORE[1:]], strict=True))
+    assert hostsettings.restore(note, docker, "image", system, modules) == []
+
+
+def test_what_kubelets_would_run_out_of_is_raised_said_and_put_back(
+    tmp_path: Path, system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note, docker, progress = tmp_path / "note.json", a_docker(tmp_path, "exit 1"), PlainProgress(sys.stdout)
+    hostsettings.remember(note, system, tmp_path)
+
+    hostsettings.make_room(docker, "image", progress, system)
+    hostsettings.make_room(docker, "image", progress, system)  # a second bed
+
+    said = capsys.readouterr().out
+    assert said.count("fs.inotify.max_user_instances=1024 (it was 128)") == 1
+    assert settings(system) == [*BEFORE[:-1], "1024"]
+    hostsettings.restore(note, docker, "image", system, tmp_path)
+    assert settings(system) == BEFORE
+
+
+def test_what_is_high_enough_is_left_alone(tmp_path: Path, system: Path) -> None:
+    (system / "fs/inotify/max_user_instances").write_text("8192\n")
+
+    hostsettings.make_room(a_docker(tmp_path, "exit 1"), "image", PlainProgress(sys.stdout), system)
+
+    assert settings(system) == [*BEFORE[:-1], "8192"]
 
 
 def test_a_note_from_before_a_reboot_changes_nothing(tmp_path: Path, system: Path) -> None:
@@ -261,7 +303,7 @@ def test_a_note_from_before_a_reboot_changes_nothing(tmp_path: Path, system: Pat
 
     hostsettings.restore(note, a_docker(tmp_path, "exit 1"), "image", system, tmp_path / "modules")
 
-    assert settings(system) == ["1", "0", "0"]
+    assert settings(system) == BEFORE
 
 
 def test_folders_that_were_there_before_stay(tmp_path: Path, system: Path) -> None:

@@ -44,8 +44,13 @@ def test_a_pod_that_was_disrupted_is_lost() -> None:
     assert ending_of(a_failed_pod(disruption="DeletionByTaintManager")) is Ending.LOST
 
 
-def test_a_pod_whose_end_nobody_saw_is_lost() -> None:
-    assert ending_of(a_failed_pod(exit_code=137, exit_reason="ContainerStatusUnknown")) is Ending.LOST
+@pytest.mark.parametrize(("code", "reason"), [(137, "ContainerStatusUnknown"), (255, "Unknown")])
+def test_a_pod_whose_end_nobody_saw_is_lost(code: int, reason: str) -> None:
+    assert ending_of(a_failed_pod(exit_code=code, exit_reason=reason)) is Ending.LOST
+
+
+def test_a_program_that_exits_like_one_whose_end_nobody_saw_failed() -> None:
+    assert ending_of(a_failed_pod(exit_code=255, exit_reason="Error")) is Ending.FAILED
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

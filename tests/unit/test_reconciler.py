@@ -4,6 +4,7 @@ import pytest
 
 from sandberth.kube.errors import ApiError
 from sandberth.kube.names import PlacedReason
+from tests.builders import a_fleet, a_node
 from tests.unit.fake_api import LOST_ANSWER, Bench
 
 OVER_QUOTA = ApiError(403, "Forbidden", "exceeded quota: q")
@@ -141,6 +142,33 @@ async def test_the_end_of_an_attempt_is_stored_before_its_pod_goes_and_before_th
 
     assert bench.api.verbs() == ["patch", "delete", "create", "patch"]
     assert bench.status()["placement"]["attempt"] == 2
+
+
+async def test_a_kubelet_that_refused_is_asked_again_in_the_end_also_if_nothing_changed() -> None:
+    bench = Bench(a_fleet(a_node()))
+    uid = bench.apply()
+
+    async def refused() -> None:
+        bench.show(bench.pod())
+        bench.pod_becomes(phase="Failed", reason="OutOfcpu")
+        await bench.step(uid, times=2)
+        bench.pod_goes()
+        await bench.step(uid, times=3)
+
+    await bench.step(uid)
+    await refused()
+    bench.now_s += 11
+    await bench.step(uid, times=3)
+    assert bench.api.verbs().count("create") == 1, "its own Pod's end is no change"
+    assert placed_reason(bench) == PlacedReason.NODES_REFUSED
+
+    bench.now_s += 8  # in all more than 15 s and a fifth
+    await bench.step(uid)
+    assert bench.api.verbs().count("create") == 2
+    await refused()
+    bench.now_s += 19
+    await bench.step(uid, times=3)
+    assert bench.api.verbs().count("create") == 2, "the pauses grow"
 
 
 async def test_a_final_status_is_stored_before_the_pod_goes(bench: Bench) -> None:

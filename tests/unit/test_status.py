@@ -274,3 +274,22 @@ def test_a_sandbox_that_ends_without_a_pod_ends_now() -> None:
 )
 def test_how_a_program_ended_is_said_in_words(pod: PodFacts, words: str) -> None:
     assert statuses.exit_message(pod) == words
+
+
+@pytest.mark.parametrize(
+    ("pod", "words"),
+    [
+        (a_failed_pod(deleting=True, disruption="EvictionByEvictionAPI"), "EvictionByEvictionAPI"),
+        (a_running_pod(phase="Succeeded", deleting=True), "it was deleted"),
+        (
+            a_failed_pod(reason="Evicted", message="full", disruption="TerminationByKubelet", exit_code=None),
+            "Evicted: full",
+        ),
+        (
+            a_failed_pod(exit_code=255, exit_reason="Unknown"),
+            "its program ended unseen, as when its node restarts",
+        ),
+    ],
+)
+def test_what_lost_a_pod_is_said_instead_of_how_its_program_exited(pod: PodFacts, words: str) -> None:
+    assert statuses.loss_message(pod) == words

@@ -20,6 +20,9 @@ _NODE_REFUSALS = frozenset(
 )
 # status.reason of Pods that the node or the control plane ended for a cause that is not the program's.
 _LOSSES = frozenset({"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"})
+# The reason of a container whose end nobody saw: the runtime found it dead after a restart of its node (containerd), or
+# the kubelet found no trace of it. The exit code that stands beside it is made up.
+UNSEEN_EXITS = frozenset({"ContainerStatusUnknown", "Unknown"})
 
 
 class Ending(StrEnum):
@@ -27,7 +30,7 @@ class Ending(StrEnum):
 
     COMPLETED = "completed"
     FAILED = "failed"  # by the program itself: final
-    LOST = "lost"  # evicted, its node shut down: recovery decides
+    LOST = "lost"  # evicted, its node shut down or restarted: recovery decides
     NODE_REFUSED = "node-refused"  # the kubelet did not admit it
     NEVER_RAN = "never-ran"  # it failed before any container ran, for another cause
 
@@ -43,7 +46,7 @@ def ending_of(pod: PodFacts) -> Ending:
         return Ending.COMPLETED
     if pod.reason.startswith("OutOf") or pod.reason in _NODE_REFUSALS:
         return Ending.NODE_REFUSED
-    if pod.reason in _LOSSES or pod.disruption is not None or pod.exit_reason == "ContainerStatusUnknown":
+    if pod.reason in _LOSSES or pod.disruption is not None or pod.exit_reason in UNSEEN_EXITS:
         return Ending.LOST
     if not pod.ran and pod.exit_code is None and pod.reason != "DeadlineExceeded":
         return Ending.NEVER_RAN

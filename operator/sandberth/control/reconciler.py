@@ -37,6 +37,7 @@ _TELL_UNSCHEDULABLE_AFTER_SECONDS = 3.0
 _LONGEST_ERROR_PAUSE_SECONDS = 4.0  # so long after an outage an object may still be left alone
 _LONGEST_REFUSED_PAUSE_SECONDS = 60.0
 _LONGEST_EXCLUSION_SECONDS = 300.0
+_FIRST_BLIND_RETRY_SECONDS = 15.0
 
 
 class Reconciler:
@@ -290,13 +291,14 @@ class Reconciler:
         if work.status.node_name is None and work.stored_attempt >= number:
             await self._remover.remove(work, pod)  # its end is stored
             return
-        ending, why = ending_of(pod), statuses.exit_message(pod)
+        ending = ending_of(pod)
+        why = statuses.loss_message(pod) if ending is Ending.LOST else statuses.exit_message(pod)
         if ending is Ending.COMPLETED:
             await self._finish(work, Phase.SUCCEEDED, FinishedReason.COMPLETED, why, pod=pod)
         elif ending is Ending.FAILED:
             await self._finish(work, Phase.FAILED, FinishedReason.FAILED, why, pod=pod)
         elif ending is Ending.LOST and work.sandbox.spec.recovery == "Never":
-            message = f"the Pod was lost on {pod.node_name}: {why}"
+            message = f"the Pod was lost on {pod.node_name}, and recovery is Never: {why}"
             await self._finish(work, Phase.FAILED, FinishedReason.FAILED, message, pod=pod)
         elif ending is Ending.LOST:
             self._count_loss(work, number)
@@ -320,8 +322,13 @@ class Reconciler:
         node = self._state.fleet.by_name(pod.node_name)
         if node is not None:
             track.node_refusals += 1
-            pause = pause_seconds(track.node_refusals, self._state.rng, longest=_LONGEST_EXCLUSION_SECONDS)
-            track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, node.changes)
+            count, rng, longest = track.node_refusals, self._state.rng, _LONGEST_EXCLUSION_SECONDS
+            pause = pause_seconds(count, rng, longest=longest)
+            # A kubelet may lack what the API does not show, and then nothing shows that it has it again either.
+            blind_pause = pause_seconds(count, rng, first=_FIRST_BLIND_RETRY_SECONDS, longest=longest)
+            track.excluded[node.facts.uid] = Exclusion(
+                work.now_s + pause, node.changes, expires_s=work.now_s + blind_pause
+            )
         return track.failed_starts
 
     # --- the end of a Sandbox ---

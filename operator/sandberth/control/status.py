@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sandberth.control.endings import UNSEEN_EXITS
 from sandberth.core.constraints import Toleration
 from sandberth.core.fit import Ask
 from sandberth.core.node import NodeFacts
@@ -222,6 +223,19 @@ def exit_message(pod: PodFacts) -> str:
         parts.append(f"exit code {pod.exit_code}")
         parts += [part for part in (pod.exit_reason, pod.exit_message) if part]
     return "; ".join(part for part in parts if part) or "the Pod failed"
+
+
+def loss_message(pod: PodFacts) -> str:
+    """Return what ended a terminal Pod whose program did not end by itself: how that exited says little then."""
+    if pod.reason:
+        return exit_message(pod)
+    if pod.disruption:
+        return pod.disruption
+    if pod.deleting:
+        return "it was deleted"
+    return (
+        "its program ended unseen, as when its node restarts" if pod.exit_reason in UNSEEN_EXITS else exit_message(pod)
+    )
 
 
 # --- decisions ---

@@ -30,9 +30,9 @@ class Attempt:
 class Exclusion:
     """A node that refused this Sandbox: not before `until_s`, and not before something on the node changed.
 
-    Where kube-scheduler could not bind it there, what it lacks may be anywhere, so the node need not change for ever:
-    `expires_s` is set once no other node is left to try. `generation` is then that of the Sandbox, since one that was
-    corrected is another case; None stands for a refusal by the kubelet.
+    What the node lacks may be where no change of it shows, so `expires_s` ends that: after a kubelet's refusal from the
+    start, and where kube-scheduler could not bind it there, once no other node is left to try. `generation` is then
+    that of the Sandbox, since one that was corrected is another case; None stands for a refusal by the kubelet.
     `changes` is None as long as the Sandbox's own Pod may be there: that it goes is no change that helps.
     """
 

@@ -201,6 +201,7 @@ class KindCluster:
         state.write(self.directory / KIND_STATE_FILE)
         with _host_lock():
             hostsettings.remember(hostsettings.note_path())
+            hostsettings.make_room(self.docker, image, progress)
         try:
             self.kubectl.parent.mkdir()
             self.kubectl.symlink_to(programs / "kubectl")

@@ -1,7 +1,8 @@
-"""What kubelets and Docker change on this machine outside their containers, remembered so that it can be put back.
+"""What a kind bed changes on this machine outside its containers, remembered so that it can be put back.
 
-A kubelet sets three kernel settings that no namespace holds. They are noted before the first kind bed of this cache
-starts and put back when the last one goes; a note from before a reboot is worthless, because the reboot put them back.
+A kubelet sets three kernel settings that no namespace holds, and one that beds soon exhaust is raised. They are noted
+before the first kind bed of this cache starts and put back when the last one goes; a note from before a reboot is
+worthless, because the reboot put them back.
 """
 
 import json
@@ -11,8 +12,11 @@ from typing import Any
 
 from sandberth.cluster.kind.docker import Docker, DockerError
 from sandberth.cluster.places import cache_directory
+from sandberth.cluster.progress import Progress
 
-SETTINGS = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory")
+SETTINGS = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "fs/inotify/max_user_instances")
+# A node holds about 15, and the kernel's 128 are for all that root runs: the kubelets of a third bed would not start.
+_WATCHERS, _ENOUGH_WATCHERS = "fs/inotify/max_user_instances", 1024
 _MODULES = Path("/lib/modules")  # kind mounts it into its nodes, and Docker makes it where it is missing
 _SYSTEM = Path("/proc/sys")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -24,13 +28,25 @@ def note_path() -> Path:
 
 
 def remember(note: Path, system: Path = _SYSTEM, modules: Path = _MODULES) -> None:
-    """Note the present settings, unless a note of this boot is there already."""
+    """Note the present settings, unless a note of this boot has them already."""
     boot = _BOOT_ID.read_text().strip()
-    if _read(note, boot) is not None:
-        return
-    settings = {name: (system / name).read_text().strip() for name in SETTINGS}
+    noted = _read(note, boot) or {"boot": boot, "settings": {}, "modules": modules.exists()}
+    for name in SETTINGS:
+        noted["settings"].setdefault(name, (system / name).read_text().strip())
     note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps({"boot": boot, "settings": settings, "modules": modules.exists()}, indent=1))
+    note.write_text(json.dumps(noted, indent=1))
+
+
+def make_room(docker: Docker, image: str, progress: Progress, system: Path = _SYSTEM) -> None:
+    """Raise what the nodes would run out of, and say so."""
+    present = int((system / _WATCHERS).read_text())
+    if present >= _ENOUGH_WATCHERS:
+        return
+    setting = f"{_WATCHERS.replace('/', '.')}={_ENOUGH_WATCHERS}"
+    if _write(system / _WATCHERS, str(_ENOUGH_WATCHERS), docker, image):
+        progress.say(f"while there are kind beds, this machine has {setting} (it was {present})")
+    else:
+        progress.say(f"kubelets may find too many open files; then, as root: sysctl -w {setting}")
 
 
 def restore(note: Path, docker: Docker, image: str, system: Path = _SYSTEM, modules: Path = _MODULES) -> list[str]:
