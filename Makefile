@@ -12,7 +12,7 @@ IMAGE_REQUIREMENTS := import tomllib; \
 	print(*(each for each in wanted if not each.startswith("kubernetes")), sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster cluster-down kind kind-down docker image programs test test-unit test-integration test-kind prove mutants check format bench constraints clean
+.PHONY: help venv demo cluster cluster-down kind kind-down docker image programs test test-unit test-integration test-kind test-kind-down prove mutants check format bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ test-integration: programs ## tests against a real API server
 
 test-kind: venv docker ## tests against real kubelets, in a kind cluster of their own that stays up (kindtest)
 	$(BIN)/pytest -q tests/kind
+
+test-kind-down: venv ## remove that cluster
+	$(BIN)/sandberth cluster down --provider kind --name kindtest
 
 prove: venv ## 100,000 schedules of the ledger against an adversary (SCHEDULES=n; minutes)
 	$(BIN)/python -m tests.prove.prove --schedules $(SCHEDULES)
