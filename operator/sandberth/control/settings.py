@@ -16,4 +16,5 @@ class Settings:
     metrics_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the Pod
     metrics_port: int = 8080
     healing_interval_seconds: float = 60.0
+    lease_duration_seconds: float = 15.0  # 0: no election, this process leads
     seed: int | None = None
