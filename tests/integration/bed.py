@@ -163,11 +163,12 @@ class OperatorProgram(Program):
         return text
 
 
-def operator_program(cluster: LocalCluster, folder: Path, *options: str) -> OperatorProgram:
+def operator_program(cluster: LocalCluster, folder: Path, *options: str, lease_duration: str = "0") -> OperatorProgram:
+    """Return an operator that is to be started; by default it leads without an election, so a restart is instant."""
     access = folder / "operator.kubeconfig"
     service_account_kubeconfig(cluster, names.NAMESPACE, names.OPERATOR_SERVICE_ACCOUNT, access)
     command = [sys.executable, "-m", "sandberth", "operator", "--kubeconfig", str(access)]
-    command += ["--metrics-host", "127.0.0.1", "--metrics-port", "0", *options]
+    command += ["--metrics-host", "127.0.0.1", "--metrics-port", "0", "--lease-duration", lease_duration, *options]
     return OperatorProgram(command, folder / "operator.log")
 
 

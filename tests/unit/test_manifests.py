@@ -34,6 +34,8 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "runtimeclasses.node.k8s.io", (), ("get",)),
     ("Role/sandberth-operator", "configmaps.", ("sandberth-policy",), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
+    ("Role/sandberth-operator", "leases.coordination.k8s.io", (), ("create",)),
+    ("Role/sandberth-operator", "leases.coordination.k8s.io", (names.OPERATOR_LEASE,), ("get", "update")),
     ("ClusterRole/sandberth-reporter", "nodecapacities.sandberth.dev", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodecapacities/status.sandberth.dev", (), ("patch",)),
     ("ClusterRole/sandberth-reporter-api", "nodecapacities.sandberth.dev", (), tuple(READ)),
@@ -180,8 +182,6 @@ def test_deployment_fits_the_restricted_pod_security_level(name: str) -> None:
     pod = spec["template"]["spec"]
     container = pod["containers"][0]
 
-    assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
     assert pod["serviceAccountName"] == name
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -194,6 +194,28 @@ def test_deployment_fits_the_restricted_pod_security_level(name: str) -> None:
         "/livez",
         "/readyz",
     )
+
+
+def test_two_operators_run_on_different_nodes_and_an_update_or_a_drain_leaves_one() -> None:
+    spec = base_objects("Deployment")["sandberth-operator"]["spec"]
+    budget = base_objects("PodDisruptionBudget")["sandberth-operator"]["spec"]
+    pod = spec["template"]["spec"]
+    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"]
+
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert budget["maxUnavailable"] == 1
+    assert spec["selector"] == budget["selector"] == apart["labelSelector"]
+    assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+def test_the_api_reporter_runs_once() -> None:
+    spec = base_objects("Deployment")["sandberth-reporter-api"]["spec"]
+
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
 
 
 def test_local_overlay_is_the_base_without_deployments() -> None:
