@@ -60,7 +60,8 @@ class Election:
         self._body: dict[str, Any] = {}  # the Lease as last answered: what others wrote into it stays
         self._holder: str | None = None  # whom the log named last
         self._is_failing = False
-        self._may_hold = False  # whether a write was ever sent
+        self._sent_at_s = 0.0
+        self._sent_time = ""  # the renewTime of our newest write, by which a read recognises it; "" before the first
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -75,7 +76,7 @@ class Election:
                     case Read():
                         await self._read()
                     case Write(over):
-                        await self._write(over, self.candidate.identity, self.candidate.timing.duration_seconds)
+                        await self._write(over)
                     case Leave(reason):
                         self._leave(reason)
                         return
@@ -86,7 +87,7 @@ class Election:
         """Give the Lease up, so that the next one need not wait; call it when nothing is written any more."""
         if self._task is not None:
             self._task.cancel()  # a renewal under way would cross this
-        if not self._may_hold:
+        if not self._sent_time:
             return
         try:
             for attempt in range(1, _RELEASES + 1):
@@ -116,17 +117,23 @@ class Election:
         self.trouble = None
         self.candidate.seen(_record(body, self.candidate.timing) if body else None, self._now_s())
         holder = self._holder_now()
+        if holder == self.candidate.identity and body["spec"].get("renewTime") == self._sent_time:
+            self._is_written()  # its answer was lost
         if holder != self._holder and not self.candidate.leads:
             self._holder = holder
             LOG.info("Standing by: the Lease is held by %s.", holder or "nobody")
 
-    async def _write(self, over: Record | None, holder: str, seconds: float) -> None:
-        sent_at_s = self._now_s()
-        self._may_hold = True
-        await self._send(self._spec(holder, ceil(seconds)), create=over is None)
+    async def _write(self, over: Record | None) -> None:
+        spec = self._spec(self.candidate.identity, ceil(self.candidate.timing.duration_seconds))
+        self._sent_at_s, self._sent_time = self._now_s(), spec["renewTime"]
+        await self._send(spec, create=over is None)
+        self._is_written()
+
+    def _is_written(self) -> None:
         was_leading = self.candidate.leads
-        self.candidate.written(_record(self._body, self.candidate.timing), sent_at_s)
+        self.candidate.written(_record(self._body, self.candidate.timing), self._sent_at_s)
         self.trouble = None
+        self._is_failing = False
         self._leadership.extend(self.candidate.valid_until_s)
         if not was_leading:
             LOG.info("Leading as %s.", self.candidate.identity)

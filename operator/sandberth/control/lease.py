@@ -2,7 +2,7 @@
 
 No I/O and no clock in here. A holder renews; the others call a Lease expired when *they* have seen no change of it for
 its duration, so no clock of another machine is compared. A holder counts its own time from before its last successful
-renewal was sent, and only two thirds of the duration: it has left before anybody else may take the Lease.
+renewal was sent, and only four fifths of the duration: it has left before anybody else may take the Lease.
 
 Source: the semantics of client-go's leaderelection.
 """
@@ -20,22 +20,30 @@ class Timing:
     @property
     def renew_seconds(self) -> float:
         """From the start of one renewal to the next."""
-        return self.duration_seconds / 5
+        return self.duration_seconds / 6
 
     @property
     def deadline_seconds(self) -> float:
         """So long after the start of its last renewal a holder may write; it then leaves."""
-        return self.duration_seconds * 2 / 3
+        return self.duration_seconds * 4 / 5
 
     @property
     def call_seconds(self) -> float:
-        """The longest that one request about the Lease may take: a holder has three in a row before its deadline."""
-        return self.duration_seconds / 5
+        """The longest that one request about the Lease may take.
+
+        A busy server needs seconds, and a second request would not be faster; a hung connection leaves time for another.
+        """
+        return self.duration_seconds * 9 / 20
 
     @property
     def look_seconds(self) -> float:
-        """From one look of a candidate at a Lease that somebody holds to the next, and from a failed try to another."""
+        """From one look of a candidate at a Lease that somebody holds to the next."""
         return min(1.0, self.duration_seconds / 10)
+
+    @property
+    def retry_seconds(self) -> float:
+        """From a failed request to the next."""
+        return min(0.5, self.duration_seconds / 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,7 @@ class Candidate:
         self._record = record
 
     def written(self, record: Record, sent_at_s: float) -> None:
-        """Our write was carried out; `sent_at_s` is a moment before it was sent."""
+        """Our write was carried out, as its answer or a later read says; `sent_at_s` is a moment before it was sent."""
         self._record = record
         self._was_read = self._is_current = self.leads = True
         self.valid_until_s = sent_at_s + self.timing.deadline_seconds
@@ -124,7 +132,7 @@ class Candidate:
     def failed(self, now_s: float) -> None:
         """A request failed, or its outcome is unknown, or somebody else was faster: look again soon."""
         self._is_current = False
-        self._next_try_s = now_s + self.timing.look_seconds
+        self._next_try_s = now_s + self.timing.retry_seconds
 
     def _next_of_leader(self, now_s: float) -> Step:
         if now_s >= self.valid_until_s:
