@@ -6,7 +6,7 @@ Its requests have a client of their own, with short limits, so that they neither
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
@@ -47,6 +47,7 @@ class Election:
         identity: str | None = None,
         leave: Callable[[str], None] = leave_at_once,
         now_s: Callable[[], float] = clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.candidate = Candidate(identity or new_identity(), timing)
         self.trouble: str | None = "the Lease has not been read yet"
@@ -57,6 +58,7 @@ class Election:
         self._metrics = metrics
         self._leave = leave
         self._now_s = now_s
+        self._sleep = sleep
         self._body: dict[str, Any] = {}  # the Lease as last answered: what others wrote into it stays
         self._holder: str | None = None  # whom the log named last
         self._is_failing = False
@@ -72,7 +74,7 @@ class Election:
             try:
                 match step:
                     case Wait(seconds):
-                        await asyncio.sleep(seconds)
+                        await self._sleep(seconds)
                     case Read():
                         await self._read()
                     case Write(over):

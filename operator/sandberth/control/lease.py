@@ -31,7 +31,7 @@ class Timing:
     def call_seconds(self) -> float:
         """The longest that one request about the Lease may take.
 
-        A busy server needs seconds, and a second request would not be faster; a hung connection leaves time for another.
+        A busy server needs seconds, and a second request is no faster; a hung connection leaves time for another.
         """
         return self.duration_seconds * 9 / 20
 
