@@ -364,8 +364,10 @@ class Reconciler:
             self.queue.add_after(work.uid, left)
         elif not await self._reader.is_current(work):
             self.queue.add(work.uid)
-        else:
-            await self._state.api.delete_sandbox(work.sandbox.namespace, work.sandbox.name, work.uid)
+        elif not await self._state.api.delete_sandbox(
+            work.sandbox.namespace, work.sandbox.name, work.uid, work.seen.resource_version
+        ):
+            await self._reader.reread(work)  # its time may have been changed
 
     async def _being_deleted(self, work: Work, pod: PodFacts | None) -> None:
         """Somebody's finalizer keeps the object: the Pod goes all the same, and nothing new starts."""
@@ -413,10 +415,13 @@ class Reconciler:
 
 
 def _is_outdated(work: Work, pod: PodFacts) -> bool:
-    """Return whether the spec was corrected after this Pod was made and before Placed was written."""
+    """Return whether the spec was corrected after this Pod was made and before Placed was written.
+
+    A Pod of a later generation than the Sandbox's says that we have not seen the newest Sandbox yet.
+    """
     return (
         work.status.node_name is None
         and work.stored_attempt < attempt_number(pod)  # else Placed was written, and somebody cleared the node's name
         and pod.generation is not None
-        and pod.generation != work.sandbox.generation
+        and pod.generation < work.sandbox.generation
     )

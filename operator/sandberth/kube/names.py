@@ -19,6 +19,7 @@ FLAGS_CONFIGMAP: Final = "sandberth-flags"
 POLICY_CONFIGMAP: Final = "sandberth-policy"
 ALLOWED_HOST_FEATURES_KEY: Final = "allowed-host-features"
 OPERATOR_SERVICE_ACCOUNT: Final = "sandberth-operator"
+OPERATOR_LEASE: Final = "sandberth-operator"
 REPORTER_SERVICE_ACCOUNT: Final = "sandberth-reporter"
 API_REPORTER_SERVICE_ACCOUNT: Final = "sandberth-reporter-api"
 
