@@ -218,13 +218,15 @@ def test_the_api_reporter_runs_once() -> None:
     assert spec["strategy"] == {"type": "Recreate"}
 
 
-def test_local_overlay_is_the_base_without_deployments() -> None:
+def test_local_overlay_is_the_base_without_deployments_and_their_budgets() -> None:
     overlay = documents(ROOT / "manifests/overlays/local/kustomization.yaml")[0]
     removed = [yaml.safe_load(patch["patch"]) for patch in overlay["patches"]]
 
     assert overlay["resources"] == ["../../base"]
-    assert all(patch["$patch"] == "delete" and patch["kind"] == "Deployment" for patch in removed)
-    assert {patch["metadata"]["name"] for patch in removed} == set(base_objects("Deployment"))
+    assert all(patch["$patch"] == "delete" for patch in removed)
+    assert {(patch["kind"], patch["metadata"]["name"]) for patch in removed} == {
+        (kind, name) for kind in ("Deployment", "PodDisruptionBudget") for name in base_objects(kind)
+    }
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
