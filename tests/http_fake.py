@@ -70,7 +70,7 @@ class HttpFake:
         """Return the requests for that path, whatever their query."""
         return [request for request in self.seen if _bare(request.path) == path]
 
-    def until_asked(self, path: str, count: int = 1, seconds: float = 10.0) -> list[Request]:
+    def until_asked(self, path: str, count: int = 1, seconds: float = 60.0) -> list[Request]:
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.asked(path)) >= count, seconds), self.seen
         return self.asked(path)

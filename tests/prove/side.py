@@ -94,7 +94,7 @@ class Side:
             now_s=lambda: self.now_s,
         )
         self.creator = Creator(cast("State", state), lambda: None)
-        self._operator: Any = SimpleNamespace(state=state, _started=False, _index=self._index)
+        self._operator: Any = SimpleNamespace(state=state, _works=False, _index=self._index)
         self.pods.subscribe(self._pod_changed)
 
     def _pod_changed(self, old: PodFacts | None, new: PodFacts | None) -> None:
