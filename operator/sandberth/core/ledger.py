@@ -123,7 +123,7 @@ class Ledger:
             return
         self._drop(holding)
         account = self._account_of(holding)
-        if holding.ended_pod_uid is not None:
+        if holding.ended_pod_uid is not None and not holding.ended_elsewhere:
             self._bury(attempt_id, holding.node_name, holding.ended_pod_uid)
         elif account is not None and attempt_id in account.listed:
             account.set_reported_only({**account.reported_only, attempt_id: account.listed[attempt_id]})
@@ -139,6 +139,7 @@ class Ledger:
         if pod.pod_uid not in self._pods and self._has_ended(pod, former, resource_version):
             if former is not None and former.pod_uid is None:
                 self._end(former)
+                self._bury(pod.attempt_id, pod.node_name, pod.pod_uid)
             elif former is not None:
                 self._close(former, ours=False)
             return
@@ -331,7 +332,7 @@ class Ledger:
     def _end(self, holding: Holding) -> None:
         self._remove_optimistically(holding)
         self._drop(holding)
-        if holding.attempt_id is not None:
+        if holding.attempt_id is not None and not (holding.pod_uid is None and holding.ended_elsewhere):
             self._bury(holding.attempt_id, holding.node_name, holding.pod_uid or holding.ended_pod_uid)
 
     def _close(self, holding: Holding, *, ours: bool) -> None:
@@ -367,6 +368,7 @@ class Ledger:
         node_name, nominal, requests = reservation
         self._reserve(holding.key, node_name, nominal, requests, holding.pod_uid)
         if holding.node_name != node_name:
+            self._attempts[holding.key].ended_elsewhere = True
             self._bury(holding.key, holding.node_name, holding.pod_uid)
 
     def _reserve(

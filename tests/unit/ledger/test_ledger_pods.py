@@ -442,3 +442,21 @@ def test_the_end_of_a_pod_is_remembered_where_it_ended_although_it_was_never_see
     assert not ledger.account(NODE).tombstones
     report(ledger, 1, X, node_uid=OTHER)
     assert reconciled(ledger, OTHER) == ZERO
+
+
+@pytest.mark.parametrize("outcome", ["refused", "ended too"])
+def test_the_end_of_a_pod_elsewhere_ends_nothing_where_the_create_is_aimed(ledger: Ledger, outcome: str) -> None:
+    """Another process had the Pod made there; what the node here lists of the attempt runs, and counts."""
+    reserve(ledger)
+    ledger.pod_observed(a_pod(pod_uid="of another", node_name="node-b"))
+    ledger.pod_ended("of another", X, "node-b")
+
+    if outcome == "refused":
+        ledger.release(X)
+    else:
+        ledger.pods_passed(20)
+        ledger.create_answered(a_pod(pod_uid="of another", node_name="node-b"), 10)
+    report(ledger, 2, X)
+
+    assert (held(ledger), reconciled(ledger)) == (ZERO, SIZE)
+    ledger.verify()
