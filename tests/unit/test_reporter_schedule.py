@@ -111,7 +111,7 @@ async def test_a_slow_tick_skips_the_ticks_that_it_covers() -> None:
 
     starts = [round((time - ticks.times[0]) / 0.1, 1) for time in ticks.times]
     assert starts[2] >= 4.9  # not at 2, 3 and 4, and not right after the slow one
-    assert starts[3] - starts[2] >= 0.5
+    assert int(starts[3] + 0.1) > int(starts[2] + 0.1)
 
 
 async def test_staggered_slots_all_come_once_an_interval() -> None:

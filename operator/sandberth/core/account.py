@@ -25,8 +25,8 @@ class Holding:
     """Room held on one node by one attempt of ours, or by one Pod of somebody else (`attempt_id` None).
 
     `reservation`: node name and sizes as they were reserved, while the create is open; `beside` keeps that room where a
-    Pod of the attempt showed up on another node, and `ended_pod_uid` is the one that was seen to end meanwhile, on another
-    node than this one with `ended_elsewhere`.
+    Pod of the attempt showed up on another node, and `ended_pod_uid` is the one that was seen to end meanwhile; with
+    `ended_elsewhere`, on another node than this one.
     `answered`: the create's outcome is known, or the Pod was found by a list.
     `created_version`: the resourceVersion that the create's answer carried, while the Pod cache has not shown the Pod.
     """
