@@ -40,6 +40,8 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "persistentvolumes.", (), ("get",)),
     ("Role/sandberth-operator", "namespaces.", (names.NAMESPACE,), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
+    ("Role/sandberth-operator", "leases.coordination.k8s.io", (), ("create",)),
+    ("Role/sandberth-operator", "leases.coordination.k8s.io", (names.OPERATOR_LEASE,), ("get", "update")),
     ("ClusterRole/sandberth-reporter", "nodes/pods.", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodes/stats.", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodecapacities.sandberth.dev", (), ("get",)),
@@ -235,9 +237,23 @@ def test_program_fits_the_restricted_pod_security_level(kind: str, name: str) ->
     )
 
 
-@pytest.mark.parametrize("name", ["sandberth-operator", "sandberth-reporter-api"])
-def test_there_is_one_of_a_deployment(name: str) -> None:
-    spec = all_objects("Deployment")[name]["spec"]
+def test_two_operators_run_on_different_nodes_and_an_update_or_a_drain_leaves_one() -> None:
+    spec = base_objects("Deployment")["sandberth-operator"]["spec"]
+    budget = base_objects("PodDisruptionBudget")["sandberth-operator"]["spec"]
+    pod = spec["template"]["spec"]
+    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"]
+
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert budget["maxUnavailable"] == 1
+    assert spec["selector"] == budget["selector"] == apart["labelSelector"]
+    assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+def test_the_api_reporter_runs_once() -> None:
+    spec = all_objects("Deployment")["sandberth-reporter-api"]["spec"]
 
     assert spec["replicas"] == 1
     assert spec["strategy"] == {"type": "Recreate"}
@@ -269,7 +285,7 @@ def test_every_variable_of_the_manifests_is_an_option_of_the_reporter() -> None:
     assert variables <= known
 
 
-def test_local_overlay_is_the_base_without_programs() -> None:
+def test_local_overlay_is_the_base_without_programs_and_their_budgets() -> None:
     overlay = documents(ROOT / "manifests/overlays/local/kustomization.yaml")[0]
     component = documents(API_REPORTER / "kustomization.yaml")[0]
     patches = [yaml.safe_load(patch["patch"]) for patch in (*overlay["patches"], *component["patches"])]
@@ -278,7 +294,9 @@ def test_local_overlay_is_the_base_without_programs() -> None:
     assert overlay["components"] == ["../../components/api-reporter"]
     assert all(patch["$patch"] == "delete" for patch in patches)
     removed = {(patch["kind"], patch["metadata"]["name"]) for patch in patches}
-    programs = {(kind, name) for kind in ("Deployment", "DaemonSet") for name in all_objects(kind)}
+    programs = {
+        (kind, name) for kind in ("Deployment", "DaemonSet", "PodDisruptionBudget") for name in all_objects(kind)
+    }
     assert removed == programs
 
 

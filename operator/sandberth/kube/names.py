@@ -17,6 +17,7 @@ NODECAPACITY_KIND: Final = "NodeCapacity"
 NAMESPACE: Final = "sandberth-system"
 FLAGS_CONFIGMAP: Final = "sandberth-flags"
 OPERATOR_SERVICE_ACCOUNT: Final = "sandberth-operator"
+OPERATOR_LEASE: Final = "sandberth-operator"
 REPORTER_SERVICE_ACCOUNT: Final = "sandberth-reporter"
 API_REPORTER_SERVICE_ACCOUNT: Final = "sandberth-reporter-api"
 

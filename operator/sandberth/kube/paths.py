@@ -74,3 +74,8 @@ def volume_path(name: str) -> str:
 def runtime_class_path(name: str) -> str:
     """Return the path of a RuntimeClass."""
     return path_of("node.k8s.io", "v1", "runtimeclasses", name=name)
+
+
+def lease_path(namespace: str, name: str | None = None) -> str:
+    """Return the path of a Lease."""
+    return path_of("coordination.k8s.io", "v1", "leases", namespace=namespace, name=name)
