@@ -38,7 +38,7 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "runtimeclasses.node.k8s.io", (), ("get",)),
     ("ClusterRole/sandberth-operator", "persistentvolumeclaims.", (), ("get",)),
     ("ClusterRole/sandberth-operator", "persistentvolumes.", (), ("get",)),
-    ("Role/sandberth-operator", "configmaps.", ("sandberth-policy",), ("get",)),
+    ("Role/sandberth-operator", "namespaces.", (names.NAMESPACE,), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
     ("Role/sandberth-operator", "leases.coordination.k8s.io", (), ("create",)),
     ("Role/sandberth-operator", "leases.coordination.k8s.io", (names.OPERATOR_LEASE,), ("get", "update")),
@@ -174,15 +174,21 @@ def keys_told(config: dict[str, Any]) -> dict[str, str]:
     return told
 
 
-def test_no_configmap_sets_a_key_so_that_an_upgrade_takes_none_back() -> None:
-    assert [config.get("data") for config in base_objects("ConfigMap").values()] == [None, None]
+def test_the_manifests_set_no_setting_so_that_an_upgrade_takes_none_back() -> None:
+    assert [config.get("data") for config in base_objects("ConfigMap").values()] == [None]
+    assert "annotations" not in base_objects("Namespace")[names.NAMESPACE]["metadata"]
 
 
-def test_the_configmaps_tell_every_key_and_its_default() -> None:
-    configs = base_objects("ConfigMap")
+def test_the_configmap_tells_every_key_and_its_default() -> None:
+    assert keys_told(base_objects("ConfigMap")[names.FLAGS_CONFIGMAP]) == Flags().by_key()
 
-    assert keys_told(configs[names.FLAGS_CONFIGMAP]) == Flags().by_key()
-    assert keys_told(configs[names.POLICY_CONFIGMAP]) == {"allowed-host-features": ""}
+
+def test_no_policy_depends_on_a_parameter_that_the_api_server_forgets() -> None:
+    policies = base_objects("ValidatingAdmissionPolicy").values()
+
+    kinds = {policy["spec"]["paramKind"]["kind"] for policy in policies if "paramKind" in policy["spec"]}
+
+    assert kinds == {"Namespace"}
 
 
 def test_every_host_feature_has_a_rule_that_reads_the_setting() -> None:
@@ -191,6 +197,7 @@ def test_every_host_feature_has_a_rule_that_reads_the_setting() -> None:
     guarded = {rule["expression"].split("'")[1] for rule in policy["validations"]}
 
     assert guarded == set(HOST_FEATURES)
+    assert names.HOST_FEATURES_ANNOTATION in policy["variables"][1]["expression"]
 
 
 def test_every_policy_is_bound_and_denies() -> None:
