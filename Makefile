@@ -12,7 +12,7 @@ IMAGE_REQUIREMENTS := import tomllib; \
 	print(*(each for each in wanted if not each.startswith("kubernetes")), sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster cluster-down kind kind-down docker image programs test test-unit test-integration test-kind prove mutants check format bench constraints clean
+.PHONY: help venv demo cluster cluster-down kind kind-down docker image programs test test-unit test-integration test-kind test-kind-down prove mutants check format bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,10 +63,13 @@ test-integration: programs ## tests against a real API server
 test-kind: venv docker ## tests against real kubelets, in a kind cluster of their own that stays up (kindtest)
 	$(BIN)/pytest -q tests/kind
 
+test-kind-down: venv ## remove that cluster
+	$(BIN)/sandberth cluster down --provider kind --name kindtest
+
 prove: venv ## 100,000 schedules of the ledger against an adversary (SCHEDULES=n; minutes)
 	$(BIN)/python -m tests.prove.prove --schedules $(SCHEDULES)
 
-mutants: venv ## ten wrong rules of the ledger, and what catches each
+mutants: venv ## nine wrong rules of the ledger and one more, and what catches each
 	$(BIN)/python -m tests.prove.mutants
 
 check: venv ## lint, formatting, types, import contracts

@@ -1,5 +1,6 @@
 """The bed as tests use it: objects by kind, the operator as a process of its own, and what the audit log saw."""
 
+import base64
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import DynamicClient
@@ -24,6 +26,7 @@ from sandberth.kube import names
 Object = dict[str, Any]
 T = TypeVar("T")
 
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
 API_VERSIONS = {
     names.SANDBOX_KIND: names.API_VERSION,
     names.NODECAPACITY_KIND: names.API_VERSION,
@@ -31,6 +34,7 @@ API_VERSIONS = {
     "LimitRange": "v1",
     "RuntimeClass": "node.k8s.io/v1",
     "StorageClass": "storage.k8s.io/v1",
+    "Lease": "coordination.k8s.io/v1",
 }
 
 
@@ -132,6 +136,13 @@ class Program:
 class OperatorProgram(Program):
     """`sandberth operator`; `log` tells its port."""
 
+    @property
+    def credential(self) -> str:
+        """What the audit log calls its token: several operators are one user."""
+        access = yaml.safe_load(self.log.with_name("operator.kubeconfig").read_text())
+        payload = access["users"][0]["user"]["token"].split(".")[1]
+        return "JTI=" + str(json.loads(base64.urlsafe_b64decode(payload + "=="))["jti"])
+
     def wait_ready(self) -> None:
         wait_for(lambda: self.probe("readyz") == 200, 30, f"operator ready, see {self.log}")
 
@@ -146,17 +157,21 @@ class OperatorProgram(Program):
         return int(lines[-1].rstrip(".").rsplit(" ", 1)[1]) if lines else None
 
     def probe(self, path: str) -> int | None:
+        return self.ask(path)[0]
+
+    def ask(self, path: str) -> tuple[int | None, str]:
+        """Return the answer to a probe with its text, None while there is none."""
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()[-3000:]
         if self.port is None:
-            return None
+            return None, ""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}", timeout=2) as answer:
-                return int(answer.status)
+                return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as error:
-            return error.code
+            return error.code, error.read().decode()
         except OSError:
-            return None
+            return None, ""
 
     def metrics(self) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
@@ -164,11 +179,18 @@ class OperatorProgram(Program):
         return text
 
 
-def operator_program(cluster: LocalCluster, folder: Path, *options: str) -> OperatorProgram:
+def operator_program(
+    cluster: LocalCluster,
+    folder: Path,
+    *options: str,
+    lease_duration: str = "0",
+    account: str = names.OPERATOR_SERVICE_ACCOUNT,
+) -> OperatorProgram:
+    """Return an operator that is to be started; by default it leads without an election, so a restart is instant."""
     access = folder / "operator.kubeconfig"
-    service_account_kubeconfig(cluster, names.NAMESPACE, names.OPERATOR_SERVICE_ACCOUNT, access)
+    service_account_kubeconfig(cluster, names.NAMESPACE, account, access)
     command = [sys.executable, "-m", "sandberth", "operator", "--kubeconfig", str(access)]
-    command += ["--metrics-host", "127.0.0.1", "--metrics-port", "0", *options]
+    command += ["--metrics-host", "127.0.0.1", "--metrics-port", "0", "--lease-duration", lease_duration, *options]
     return OperatorProgram(command, folder / "operator.log")
 
 
@@ -189,6 +211,7 @@ class Write:
     code: int
     namespace: str
     name: str
+    credential: str
 
 
 class AuditLog:
@@ -216,7 +239,8 @@ class AuditLog:
             if account == user:
                 code = event.get("responseStatus", {}).get("code", 0)
                 namespace, name = reference.get("namespace", ""), reference.get("name", "")
-                found.append(Write(account, event["verb"], resource, code, namespace, name))
+                token = (event["user"].get("extra") or {}).get(CREDENTIAL, [""])[0]
+                found.append(Write(account, event["verb"], resource, code, namespace, name, token))
         return found
 
     def count(self, since: int = 0) -> Counter[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandberth.kube.names import NAMESPACE, POLICY_CONFIGMAP
+from sandberth.kube.names import HOST_FEATURES_ANNOTATION, NAMESPACE
 from tests.integration.applying import (
     CONTAINERS,
     Kubectl,
@@ -172,10 +172,9 @@ def test_harmless_values_of_those_fields_are_accepted(kubectl: Kubectl, home: st
     assert result.returncode == 0, result.stderr
 
 
-def test_policy_configmap_allows_a_host_feature(kubectl: Kubectl, home: str) -> None:
+def test_an_annotation_on_the_operators_namespace_allows_a_host_feature(kubectl: Kubectl, home: str) -> None:
     def allow(features: str) -> None:
-        body = json.dumps({"data": {"allowed-host-features": features}})
-        kubectl("-n", NAMESPACE, "patch", "configmap", POLICY_CONFIGMAP, "--type", "merge", "-p", body)
+        kubectl("annotate", "namespace", NAMESPACE, "--overwrite", f"{HOST_FEATURES_ANNOTATION}={features}")
 
     def is_allowed() -> bool:
         return dry_run(kubectl, home, a_template_spec(hostIPC=True)).returncode == 0

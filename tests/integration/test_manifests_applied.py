@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sandberth.kube.names import API_VERSION, FLAGS_CONFIGMAP, NAMESPACE, POLICY_CONFIGMAP
+from sandberth.kube.names import API_VERSION, FLAGS_CONFIGMAP, HOST_FEATURES_ANNOTATION, NAMESPACE
 from tests.integration.applying import Kubectl, a_sandbox, an_image_spec, eventually, settled
 from tests.integration.bed import OperatorProgram
 
@@ -108,7 +108,7 @@ def test_service_accounts_can_do_their_work_and_no_more(kubectl: Kubectl, home: 
         can(kubectl, OPERATOR, "create", "pods", "-n", home),
         can(kubectl, OPERATOR, "patch", "sandboxes.sandberth.dev", "--subresource", "status", "-n", home),
         can(kubectl, OPERATOR, "watch", "configmaps/sandberth-flags", "--all-namespaces"),
-        can(kubectl, OPERATOR, "get", f"configmaps/{POLICY_CONFIGMAP}", "-n", NAMESPACE),
+        can(kubectl, OPERATOR, "get", f"namespaces/{NAMESPACE}"),
         can(kubectl, OPERATOR, "create", "events", "-n", NAMESPACE),
         can(kubectl, API_REPORTER, "list", "pods", "--all-namespaces"),
     ]
@@ -196,22 +196,18 @@ def test_kubectl_explain_describes_the_size(kubectl: Kubectl, home: str) -> None
 def test_applying_the_manifests_again_takes_no_setting_back(kubectl: Kubectl) -> None:
     """An upgrade must neither turn accounting off nor shut out templates that were allowed."""
 
-    def put(name: str, data: dict[str, str | None]) -> None:
-        body = json.dumps({"data": data})
-        kubectl("-n", NAMESPACE, "patch", "configmap", name, "--type", "merge", "-p", body)
-
-    def value(name: str, key: str) -> str:
-        return kubectl("-n", NAMESPACE, "get", "configmap", name, "-o", f"jsonpath={{.data.{key}}}").stdout
-
+    flags = ("-n", NAMESPACE, "configmap", FLAGS_CONFIGMAP)
+    alpha = json.dumps({"data": {"best-of-k-alpha": "50"}})
     overlay = str(ROOT / "manifests/overlays/local")
     try:
-        put(FLAGS_CONFIGMAP, {"best-of-k-alpha": "50"})
-        put(POLICY_CONFIGMAP, {"allowed-host-features": ","})
+        kubectl("patch", *flags, "--type", "merge", "-p", alpha)
+        kubectl("annotate", "namespace", NAMESPACE, f"{HOST_FEATURES_ANNOTATION}=,")
 
         kubectl("apply", "-k", overlay)
         kubectl("apply", "--server-side", "--force-conflicts", "-k", overlay)
 
-        assert value(FLAGS_CONFIGMAP, "best-of-k-alpha") == "50"
-        assert value(POLICY_CONFIGMAP, "allowed-host-features") == ","
+        assert kubectl("get", *flags, "-o", "jsonpath={.data.best-of-k-alpha}").stdout == "50"
+        namespace = json.loads(kubectl("get", "namespace", NAMESPACE, "-o", "json").stdout)
+        assert namespace["metadata"]["annotations"][HOST_FEATURES_ANNOTATION] == ","
     finally:
-        put(POLICY_CONFIGMAP, {"allowed-host-features": None})
+        kubectl("annotate", "namespace", NAMESPACE, f"{HOST_FEATURES_ANNOTATION}-")

@@ -1,12 +1,11 @@
 """Nodes that Pods of others fill: Sandboxes go elsewhere, wait, and are woken."""
 
-import pytest
-
 from sandberth.kube import names
 from tests.kind.bed import KindBed, Object, a_sandbox
 from tests.kind.rooms import SLEEPING, a_deployment, condition_of, settled, wait_until_quiet
 from tests.kind.watching import Recording
 
+COUNT = 4
 LEFT_MILLICORES = 100  # less than what a Sandbox of one CPU requests at 400 %, and more than what comes and goes
 
 
@@ -23,17 +22,16 @@ def fill(bed: KindBed, node: str, namespace: str) -> str:
     return name
 
 
-@pytest.mark.parametrize("count", [4])
 def test_sandboxes_go_around_a_full_node_wait_when_all_are_full_and_wake_when_a_deployment_shrinks(
-    bed: KindBed, namespace: str, count: int
+    bed: KindBed, namespace: str
 ) -> None:
     wait_until_quiet(bed, namespace)
     full, other = bed.workers
     fill(bed, full, namespace)
 
     with Recording(bed, "Pod", namespace) as pods:
-        bed.apply([a_large_sandbox(f"box-{number}") for number in range(count)], namespace)
-        for number in range(count):
+        bed.apply([a_large_sandbox(f"box-{number}") for number in range(COUNT)], namespace)
+        for number in range(COUNT):
             box = bed.wait_for_phase(f"box-{number}", namespace=namespace)
             assert box["status"]["nodeName"] == other
 

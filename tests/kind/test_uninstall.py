@@ -45,7 +45,7 @@ def installed_again(bed: KindBed) -> Iterator[None]:
     deploy(bed.cluster, QuietProgress(), build=False)
 
 
-def test_nothing_is_left_of_an_installation_that_is_removed_as_documented(
+def test_nothing_is_left_of_what_is_removed_as_documented_and_it_can_be_installed_again(
     bed: KindBed, namespace: str, installed_again: None
 ) -> None:
     boxes = [a_sandbox(f"box-{number}", memory="16Mi", command=SLEEPING) for number in range(4)]
@@ -61,12 +61,17 @@ def test_nothing_is_left_of_an_installation_that_is_removed_as_documented(
 
     bed.wait(lambda: bed.get("Namespace", names.NAMESPACE) is None, "the namespace is gone", SECONDS)
     assert [each for each in objects(bed) if "sandberth" in each] == []
-    assert marked(bed) == []
     assert bed.kubectl("api-resources", f"--api-group={names.GROUP}", "--output=name").stdout == ""
     assert bed.list("Pod", namespace) == []
+    assert marked(bed) == []
     for role in ("view", "edit", "admin"):
         rules: list[Object] = aggregated(bed, role)
         assert [rule for rule in rules if names.GROUP in rule.get("apiGroups", ())] == []
+
+    deploy(bed.cluster, QuietProgress(), build=False)
+    bed.apply(boxes, namespace)
+    for number in range(len(boxes)):
+        bed.wait_for_phase(f"box-{number}", namespace=namespace, seconds=120)
 
 
 def aggregated(bed: KindBed, role: str) -> list[Object]:

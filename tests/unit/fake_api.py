@@ -63,6 +63,11 @@ class FakeApi:
             return False
         return resource_version in {None, int(found["metadata"]["resourceVersion"])}
 
+    async def delete_sandbox(self, namespace: str, name: str, uid: str, resource_version: int) -> bool:
+        self.calls.append(("delete sandbox", {"uid": uid, "resourceVersion": resource_version}))
+        found = self.objects.get(sandbox_path(namespace, name))
+        return found is not None and resource_version == int(found["metadata"]["resourceVersion"])
+
     async def patch_sandbox_status(self, namespace: str, name: str, patch: Object, resource_version: int) -> Object:
         self.calls.append(("patch", copy.deepcopy(patch)))
         found = self.objects.get(sandbox_path(namespace, name))

@@ -4,6 +4,9 @@ import subprocess
 import sys
 
 import pytest
+import typer
+
+from sandberth.cli.operator import lease_seconds
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -21,6 +24,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ["operator", "--metrics-port", "99999999"],
         ["operator", "one-too-many"],
         ["operator", "--nope"],
+        ["operator", "--lease-duration", "1s"],
         ["reporter", "--interval", "soon"],
     ],
 )
@@ -61,3 +65,14 @@ def test_version_is_the_packages_own() -> None:
     from sandberth import __version__  # noqa: PLC0415
 
     assert run("version").stdout == run("--version").stdout == f"sandberth {__version__}\n"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0.0), ("0s", 0.0), ("15", 15.0), ("15s", 15.0), ("1m", 60.0)])
+def test_a_lease_lasts_as_long_as_it_says_and_0_is_no_election(text: str, seconds: float) -> None:
+    assert lease_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["1s", "500ms", "11m", "-5", "soon", ""])
+def test_a_lease_that_is_too_short_too_long_or_none_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        lease_seconds(text)

@@ -1,11 +1,12 @@
 """The flags' ConfigMap as it reaches the operator: late, twice, in the wrong order, and for somebody else."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from sandberth.control.flag_source import FlagSource
 from sandberth.kube import names
+from sandberth.kube.errors import ApiError
 from tests.unit.fake_api import Bench
 
 
@@ -58,3 +59,44 @@ async def test_another_map_changes_nothing(bench: Bench, source: FlagSource, oth
     source.deleted(a_map(10, **other))
 
     assert bench.state.flags.best_of_k_alpha == 10
+
+
+class EventApi:
+    """Keeps Events by name, as the API server does."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Any] = {}
+
+    async def create_event(self, _: str, body: Any) -> None:
+        name = body["metadata"]["name"]
+        if name in self.events:
+            raise ApiError(409, "AlreadyExists", "it exists")
+        self.events[name] = body
+
+
+async def test_what_two_operators_tell_of_one_version_is_one_event(caplog: pytest.LogCaptureFixture) -> None:
+    api = EventApi()
+    for _ in range(2):
+        bench = Bench()
+        bench.state.api = cast("Any", api)
+        source = FlagSource(bench.state, lambda: None)
+        source.observe(a_map(5, best_of_k_alpha="nonsense"))
+        await source.post_events()
+
+    assert len(api.events) == 1
+    assert "could not be sent" not in caplog.text
+
+    source.observe(a_map(6, best_of_k_alpha="other"))
+    await source.post_events()
+    assert len(api.events) == 2
+
+
+async def test_what_a_standby_saw_long_ago_is_not_told_when_it_leads(bench: Bench, source: FlagSource) -> None:
+    api = EventApi()
+    bench.state.api = cast("Any", api)
+    source.observe(a_map(5, best_of_k_alpha="nonsense"))
+
+    bench.now_s += 3600
+    await source.post_events()
+
+    assert api.events == {}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sandberth.kube.client import Client
+from sandberth.kube.errors import ApiError
 from sandberth.kube.informer import Informer
 from sandberth.kube.store import Store
 from tests.scripted_server import ScriptedServer, document, line, scripted_server, status
@@ -375,3 +376,38 @@ async def test_cancelling_leaves_no_task_behind(server: ScriptedServer, client: 
         await follower.until_passed(11)
 
     await until(lambda: not {task for task in asyncio.all_tasks() - before if "informer" in repr(task)})
+
+
+async def test_catching_up_waits_for_the_changes_that_were_stored_before(
+    server: ScriptedServer, client: Client
+) -> None:
+    server.answer(a_list(version=10)).watch(line("ADDED", a_pod("one", 20)))
+    async with following(server, client) as follower:
+        await follower.until_passed(20)
+        server.answer(a_list(version=20))
+
+        await follower.informer.catch_up()
+
+        assert follower.informer.lists == 1
+
+
+async def test_catching_up_lists_where_the_stream_says_nothing(server: ScriptedServer, client: Client) -> None:
+    server.answer(a_list(a_pod("goes", 5), version=10))
+    async with following(server, client) as follower:
+        await follower.until_told("+goes")
+        server.answer(a_list(version=30)).answer(a_list(a_pod("new", 25), version=30))
+
+        await follower.informer.catch_up()
+
+        assert follower.told == ["+goes", "-goes", "+new"]
+        assert follower.store.resource_version == 30
+
+
+async def test_catching_up_fails_where_the_server_does_not_answer(server: ScriptedServer, client: Client) -> None:
+    server.answer(a_list(version=10))
+    async with following(server, client) as follower:
+        await follower.until_passed(10)
+        server.answer(status(503, "ServiceUnavailable"), status=503)
+
+        with pytest.raises(ApiError):
+            await follower.informer.catch_up()

@@ -38,8 +38,10 @@ PROGRAMS: set[Rule] = {
     ("ClusterRole/sandberth-operator", "runtimeclasses.node.k8s.io", (), ("get",)),
     ("ClusterRole/sandberth-operator", "persistentvolumeclaims.", (), ("get",)),
     ("ClusterRole/sandberth-operator", "persistentvolumes.", (), ("get",)),
-    ("Role/sandberth-operator", "configmaps.", ("sandberth-policy",), ("get",)),
+    ("Role/sandberth-operator", "namespaces.", (names.NAMESPACE,), ("get",)),
     ("Role/sandberth-operator", "events.", (), ("create",)),
+    ("Role/sandberth-operator", "leases.coordination.k8s.io", (), ("create",)),
+    ("Role/sandberth-operator", "leases.coordination.k8s.io", (names.OPERATOR_LEASE,), ("get", "update")),
     ("ClusterRole/sandberth-reporter", "nodes/pods.", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodes/stats.", (), ("get",)),
     ("ClusterRole/sandberth-reporter", "nodecapacities.sandberth.dev", (), ("get",)),
@@ -172,15 +174,21 @@ def keys_told(config: dict[str, Any]) -> dict[str, str]:
     return told
 
 
-def test_no_configmap_sets_a_key_so_that_an_upgrade_takes_none_back() -> None:
-    assert [config.get("data") for config in base_objects("ConfigMap").values()] == [None, None]
+def test_the_manifests_set_no_setting_so_that_an_upgrade_takes_none_back() -> None:
+    assert [config.get("data") for config in base_objects("ConfigMap").values()] == [None]
+    assert "annotations" not in base_objects("Namespace")[names.NAMESPACE]["metadata"]
 
 
-def test_the_configmaps_tell_every_key_and_its_default() -> None:
-    configs = base_objects("ConfigMap")
+def test_the_configmap_tells_every_key_and_its_default() -> None:
+    assert keys_told(base_objects("ConfigMap")[names.FLAGS_CONFIGMAP]) == Flags().by_key()
 
-    assert keys_told(configs[names.FLAGS_CONFIGMAP]) == Flags().by_key()
-    assert keys_told(configs[names.POLICY_CONFIGMAP]) == {"allowed-host-features": ""}
+
+def test_no_policy_depends_on_a_parameter_that_the_api_server_forgets() -> None:
+    policies = base_objects("ValidatingAdmissionPolicy").values()
+
+    kinds = {policy["spec"]["paramKind"]["kind"] for policy in policies if "paramKind" in policy["spec"]}
+
+    assert kinds == {"Namespace"}
 
 
 def test_every_host_feature_has_a_rule_that_reads_the_setting() -> None:
@@ -189,6 +197,7 @@ def test_every_host_feature_has_a_rule_that_reads_the_setting() -> None:
     guarded = {rule["expression"].split("'")[1] for rule in policy["validations"]}
 
     assert guarded == set(HOST_FEATURES)
+    assert names.HOST_FEATURES_ANNOTATION in policy["variables"][1]["expression"]
 
 
 def test_every_policy_is_bound_and_denies() -> None:
@@ -228,9 +237,23 @@ def test_program_fits_the_restricted_pod_security_level(kind: str, name: str) ->
     )
 
 
-@pytest.mark.parametrize("name", ["sandberth-operator", "sandberth-reporter-api"])
-def test_there_is_one_of_a_deployment(name: str) -> None:
-    spec = all_objects("Deployment")[name]["spec"]
+def test_two_operators_run_on_different_nodes_and_an_update_or_a_drain_leaves_one() -> None:
+    spec = base_objects("Deployment")["sandberth-operator"]["spec"]
+    budget = base_objects("PodDisruptionBudget")["sandberth-operator"]["spec"]
+    pod = spec["template"]["spec"]
+    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"]
+
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert budget["maxUnavailable"] == 1
+    assert spec["selector"] == budget["selector"] == apart["labelSelector"]
+    assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+def test_the_api_reporter_runs_once() -> None:
+    spec = all_objects("Deployment")["sandberth-reporter-api"]["spec"]
 
     assert spec["replicas"] == 1
     assert spec["strategy"] == {"type": "Recreate"}
@@ -262,7 +285,7 @@ def test_every_variable_of_the_manifests_is_an_option_of_the_reporter() -> None:
     assert variables <= known
 
 
-def test_local_overlay_is_the_base_without_programs() -> None:
+def test_local_overlay_is_the_base_without_programs_and_their_budgets() -> None:
     overlay = documents(ROOT / "manifests/overlays/local/kustomization.yaml")[0]
     component = documents(API_REPORTER / "kustomization.yaml")[0]
     patches = [yaml.safe_load(patch["patch"]) for patch in (*overlay["patches"], *component["patches"])]
@@ -271,7 +294,9 @@ def test_local_overlay_is_the_base_without_programs() -> None:
     assert overlay["components"] == ["../../components/api-reporter"]
     assert all(patch["$patch"] == "delete" for patch in patches)
     removed = {(patch["kind"], patch["metadata"]["name"]) for patch in patches}
-    programs = {(kind, name) for kind in ("Deployment", "DaemonSet") for name in all_objects(kind)}
+    programs = {
+        (kind, name) for kind in ("Deployment", "DaemonSet", "PodDisruptionBudget") for name in all_objects(kind)
+    }
     assert removed == programs
 
 

@@ -142,3 +142,18 @@ async def test_the_queue_is_idle_only_when_nothing_is_queued_or_worked_on() -> N
         await gate.started.get()
         assert len(queue) == 0
         assert not queue.is_idle
+
+
+async def test_a_closed_queue_finishes_what_is_under_way_and_takes_up_nothing_more() -> None:
+    gate = Gate()
+    queue: WorkQueue[str] = WorkQueue(gate)
+    task = asyncio.create_task(queue.run(3))
+    queue.add("under way")
+    await gate.started.get()
+
+    queue.close()
+    queue.add("later")
+    gate.open.release()
+    await asyncio.wait_for(task, 5)
+
+    assert gate.done == ["under way"]

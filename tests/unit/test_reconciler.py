@@ -247,3 +247,35 @@ async def test_errors_in_a_row_have_growing_pauses_and_a_success_forgets_them(be
     assert bench.reconciler._pause_after("b", ApiError(429, "TooManyRequests", "", retry_after_seconds=30)) == 30
     await bench.step("a")
     assert "a" not in bench.reconciler._errors
+
+
+async def test_a_pod_of_a_later_generation_says_that_the_sandbox_is_not_the_newest_and_stays(bench: Bench) -> None:
+    uid = bench.apply()
+    await bench.step(uid)
+    pod = bench.pod()
+    pod["metadata"]["annotations"]["sandberth.dev/generation"] = "2"
+    pod["metadata"]["resourceVersion"] = bench.api.next_version()
+    bench.sandbox()["status"] = {}
+    bench.put_sandbox(bench.sandbox())
+    bench.show(pod)
+
+    await bench.step(uid)
+
+    assert "delete" not in bench.api.verbs()
+
+
+async def test_a_finished_sandbox_is_deleted_in_the_version_that_was_looked_at_and_read_again_where_it_changed(
+    bench: Bench,
+) -> None:
+    uid = bench.apply(lifetime={"ttlSecondsAfterFinished": 0})
+    status = {"phase": "Succeeded", "finishedAt": "2020-01-01T00:00:00Z", "nodeName": "node-a"}
+    bench.put_sandbox(bench.sandbox() | {"status": status})
+    stored = bench.sandbox()
+    stored["spec"]["lifetime"] = {"ttlSecondsAfterFinished": 2**31 - 1}
+    stored["metadata"]["resourceVersion"] = bench.api.next_version()
+
+    await bench.step(uid, times=2)
+
+    deletes = [body for verb, body in bench.api.calls if verb == "delete sandbox"]
+    assert len(deletes) == 1, "it was read again and has time now"
+    assert deletes[0]["resourceVersion"] != int(stored["metadata"]["resourceVersion"])

@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from sandberth.cli.reporter import duration_seconds
 from sandberth.kube import names
+
+_SHORTEST_LEASE_SECONDS = 3
+_LONGEST_LEASE_SECONDS = 600
 
 
 class LogFormat(StrEnum):
@@ -14,6 +18,19 @@ class LogFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+def lease_seconds(text: str) -> float:
+    """Return the duration of a Lease, 0 for no election.
+
+    Raises typer.BadParameter for what is no duration, and outside of 3 seconds to 10 minutes.
+    """
+    if text.strip() in {"0", "0s"}:
+        return 0.0
+    seconds = duration_seconds(text)
+    if not _SHORTEST_LEASE_SECONDS <= seconds <= _LONGEST_LEASE_SECONDS:
+        raise typer.BadParameter(f"{text} is neither 0 nor between 3s and 10m")
+    return seconds
 
 
 def run_operator(
@@ -25,6 +42,13 @@ def run_operator(
     namespace: Annotated[
         str, typer.Option(envvar="SANDBERTH_NAMESPACE", help="Namespace of the operator and its ConfigMaps.")
     ] = names.NAMESPACE,
+    lease_duration: Annotated[
+        str,
+        typer.Option(
+            envvar="SANDBERTH_LEASE_DURATION",
+            help="How long others wait for a silent leader: 15s. 0: no election, this process leads.",
+        ),
+    ] = "15s",
     concurrency: Annotated[
         int, typer.Option(envvar="SANDBERTH_CONCURRENCY", min=1, max=1024, help="Sandboxes worked on at once.")
     ] = 64,
@@ -70,6 +94,7 @@ def run_operator(
         Settings(
             kubeconfig=kubeconfig,
             namespace=namespace,
+            lease_duration_seconds=lease_seconds(lease_duration),
             concurrency=concurrency,
             metrics_host=metrics_host,
             metrics_port=metrics_port,

@@ -69,8 +69,11 @@ def install(bed: LocalCluster) -> None:
 
 
 def start_operator(bed: LocalCluster, *options: str) -> int:
-    """Start `sandberth operator` unless it runs; return the port of its probes and metrics once it is ready."""
-    _start(bed, OPERATOR, list(options))
+    """Start `sandberth operator` unless it runs; return the port of its probes and metrics once it is ready.
+
+    It takes no part in an election: it is the only one here, and nobody starts it again where it loses a Lease.
+    """
+    _start(bed, OPERATOR, ["--lease-duration", "0", *options])
     return _wait_until_ready(bed, OPERATOR)
 
 

@@ -37,9 +37,9 @@ class Api:
         """Delete the Pod of this UID (and version); False where it is gone, or has changed, or another has its name."""
         return await self._delete("pods", pod_path(namespace, name), uid, resource_version)
 
-    async def delete_sandbox(self, namespace: str, name: str, uid: str) -> bool:
-        """Delete the Sandbox of this UID; False where it is gone already or another one holds the name."""
-        return await self._delete("sandboxes", sandbox_path(namespace, name), uid)
+    async def delete_sandbox(self, namespace: str, name: str, uid: str, resource_version: int) -> bool:
+        """Delete this version of the Sandbox of this UID; False where it is gone, or has changed."""
+        return await self._delete("sandboxes", sandbox_path(namespace, name), uid, resource_version)
 
     async def patch_sandbox_status(
         self, namespace: str, name: str, patch: dict[str, Any], resource_version: int

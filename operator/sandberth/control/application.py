@@ -1,4 +1,7 @@
-"""The operator: its parts, how a change in one stream reaches the others, and the order of its start."""
+"""The operator: its parts, how a change in one stream reaches the others, and the order of its start and its end.
+
+What reads runs in every replica, so a standby knows what the leader knows; what writes begins with leadership.
+"""
 
 import asyncio
 import logging
@@ -9,8 +12,11 @@ from sandberth.control import shell
 from sandberth.control.api import Api
 from sandberth.control.capacities import VIEW_INTERVAL_SECONDS, Capacities, report_of
 from sandberth.control.creating import holding_of
+from sandberth.control.election import Election
 from sandberth.control.flag_source import FlagSource
 from sandberth.control.healing import Healing
+from sandberth.control.leadership import Leadership
+from sandberth.control.lease import Timing
 from sandberth.control.metrics import Metrics
 from sandberth.control.reconciler import Reconciler
 from sandberth.control.review import Review
@@ -34,25 +40,38 @@ LOG = logging.getLogger(__name__)
 _CAPACITY_WORKERS = 8
 _SILENCE_LIMIT_SECONDS = 300.0
 _MISSED_LIMIT = 3
+_FINISH_SECONDS = 1.0
+_RELEASE_SECONDS = 1.0
 
 
 class Operator:
-    """Everything that runs in one operator process."""
+    """Everything that runs in one operator process.
+
+    `client` must ask `leadership` before every write; the Lease itself is read and written through `lease_client`.
+    """
 
     def __init__(
         self,
         settings: Settings,
         access: ClusterAccess,
         client: Client,
+        *,
+        leadership: Leadership,
+        lease_client: Client,
         on_kopf_started: Callable[[], None] = lambda: None,
     ) -> None:
         metrics = Metrics()
         self.settings = settings
+        self.leadership = leadership
         self.state = State(settings, Api(client, metrics), metrics, rng=Random(settings.seed))
         self.reconciler = Reconciler(self.state, Review(self.state))
         self.capacities = Capacities(self.state)
         self.flags = FlagSource(self.state, self._wake_waiting)
         self.healing = Healing(self.state, self.flags)
+        self.election: Election | None = None
+        if leadership.is_elected:
+            timing = Timing(settings.lease_duration_seconds)
+            self.election = Election(lease_client, settings.namespace, leadership, timing, metrics)
         streams = self.state.streams
         self.pods: Informer[PodFacts] = Informer(client, pod_path(), streams.pods, decode_pod)
         self.server = Server(
@@ -60,7 +79,9 @@ class Operator:
         )
         self._access = access
         self._on_kopf_started = on_kopf_started
-        self._started = False
+        self._is_synced = False
+        self._works = False
+        self._work: list[asyncio.Task[None]] = []
         streams.nodes.subscribe(self._node_changed)
         streams.capacities.subscribe(self._capacity_changed)
         streams.pods.subscribe(self._pod_changed)
@@ -73,23 +94,61 @@ class Operator:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.pods.run(), name="pods")
-                await self.healing.first_lists()
+                await self.healing.read_all()
                 await self.pods.synced()
-                self._started = True
-                self._enqueue_everything()
+                self._is_synced = True
                 LOG.info(
                     "Ready: %d nodes, %d Sandboxes, %d Pods known.",
                     len(self.state.fleet.nodes),
                     len(self.state.streams.sandboxes),
                     len(self.state.streams.pods),
                 )
-                group.create_task(self.reconciler.queue.run(self.settings.concurrency), name="sandboxes")
-                group.create_task(self.capacities.queue.run(_CAPACITY_WORKERS), name="nodecapacities")
-                group.create_task(self._write_views(), name="views")
                 group.create_task(self.healing.run(), name="healing")
                 group.create_task(self._run_kopf(), name="kopf")
+                if self.election is not None:
+                    group.create_task(self.election.run(), name="election")
+                    await self.leadership.begun()
+                    await self._catch_up()
+                self._begin_work(group)
         finally:
             await self.server.stop()
+
+    async def step_down(self) -> None:
+        """Finish what is under way, let nothing be written from then on, and give the Lease up: two seconds at most."""
+        self.reconciler.queue.close()
+        self.capacities.queue.close()
+        unfinished = [task for task in self._work if not task.done()]
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=_FINISH_SECONDS)
+        self.leadership.end()
+        if self.election is None:
+            return
+        try:
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self.election.release()
+        except TimeoutError:
+            LOG.warning("The Lease was not given up in time, so others wait until it expires.")
+
+    async def _catch_up(self) -> None:
+        """Return when everything stored before this process became the leader has been taken in.
+
+        The leader before may have created and deleted what our streams have not brought yet.
+        """
+        began_s = self.state.now_s()
+        self.state.streams.doubt_sandboxes()
+        await self.healing.patiently(self.pods.catch_up, "pods")
+        await self.healing.read_all()
+        self.state.metrics.takeover_seconds.set(self.state.now_s() - began_s)
+
+    def _begin_work(self, group: asyncio.TaskGroup) -> None:
+        self._works = True
+        self._enqueue_everything()
+        LOG.info("At work.")
+        self._work = [
+            group.create_task(self.reconciler.queue.run(self.settings.concurrency), name="sandboxes"),
+            group.create_task(self.capacities.queue.run(_CAPACITY_WORKERS), name="nodecapacities"),
+        ]
+        group.create_task(self._write_views(), name="views")
 
     async def _run_kopf(self) -> None:
         await shell.run(self.state.streams, self.flags, self._access, self.settings, self._on_kopf_started)
@@ -111,7 +170,7 @@ class Operator:
             return
         if known is None:
             self._apply_capacity(self.state.streams.capacities.by_name("", facts.name))
-            self.capacities.queue.add(facts.name)
+            self._enqueue_capacity(facts.name)
         if known is None or was_ready != facts.ready:
             self._enqueue_pods_on(facts.name)
         self._wake_waiting()
@@ -122,7 +181,7 @@ class Operator:
             return
         node = self.state.fleet.by_name(capacity.name)
         if node is not None and (new is None or new.owner_node_uid != node.facts.uid):
-            self.capacities.queue.add(capacity.name)
+            self._enqueue_capacity(capacity.name)
         if new is not None:
             self._apply_capacity(new)
 
@@ -160,7 +219,7 @@ class Operator:
             # `kubectl delete --cascade=orphan` sets a Pod free: from here it is one of somebody else's.
             self._index(old, present=False)
             self.state.ledger.pod_ended(old.uid, old.attempt_id, old.node_name)
-            if self._started:
+            if self._works:
                 self.reconciler.queue.add(old.owner_uid)
         if pod.owner_uid is not None:
             self._index(pod, present=new is not None)
@@ -170,7 +229,7 @@ class Operator:
         elif pod.node_name:
             self.state.ledger.pod_observed(holding_of(pod))
         self.state.ledger.pods_passed(self.state.streams.pods.resource_version)
-        if not self._started:
+        if not self._works:
             return
         if pod.owner_uid is not None and pod.owner_uid != self.state.quiet:
             self.reconciler.queue.add(pod.owner_uid)
@@ -192,7 +251,7 @@ class Operator:
 
     def _sandbox_changed(self, old: SandboxSeen | None, new: SandboxSeen | None) -> None:
         seen = new or old
-        if seen is not None and self._started and seen.uid != self.state.quiet:
+        if seen is not None and self._works and seen.uid != self.state.quiet:
             self.reconciler.queue.add(seen.uid)
 
     def _index(self, pod: PodFacts, *, present: bool) -> None:
@@ -218,9 +277,15 @@ class Operator:
             self.reconciler.queue.add(seen.uid)
         for uid in self.state.pods_of:  # also Pods whose Sandbox went while nobody watched
             self.reconciler.queue.add(uid)
+        for node in self.state.fleet.nodes.values():
+            self.capacities.queue.add(node.facts.name)
+
+    def _enqueue_capacity(self, node_name: str) -> None:
+        if self._works:
+            self.capacities.queue.add(node_name)
 
     def _enqueue_pods_on(self, node_name: str) -> None:
-        if not self._started:
+        if not self._works:
             return
         for pod in self.state.streams.pods:
             if pod.owner_uid is not None and pod.node_name == node_name:
@@ -228,7 +293,7 @@ class Operator:
 
     def _wake_waiting(self) -> None:
         """Have the waiting Sandboxes tried again, once for all the changes of a moment."""
-        if self._started:
+        if self._works:
             self.reconciler.placer.waiting.wake_soon()
 
     # --- the operator's view of each node ---
@@ -252,9 +317,11 @@ class Operator:
     # --- probes and metrics ---
 
     def _what_is_missing(self) -> str | None:
-        if not self.flags.is_read:
-            return "the flags have not been read"
-        return None if self._started else "the first lists are not complete"
+        if not self._is_synced:
+            return self.healing.obstacle or "the first lists are not complete"
+        if self.election is not None and self.election.trouble is not None:
+            return self.election.trouble
+        return self.healing.access.trouble()
 
     def _what_is_dead(self) -> str | None:
         silence = self.pods.seconds_since_activity()
@@ -274,6 +341,7 @@ class Operator:
             ("nodecapacities", streams.capacities),
         ):
             metrics.listener_errors.labels(name).set(store.listener_errors)
+        metrics.leader.set(self.leadership.holds)
         metrics.sandboxes.set(len(state.streams.sandboxes))
         metrics.waiting.set(len(self.reconciler.placer.waiting))
         metrics.queue_length.set(len(self.reconciler.queue))

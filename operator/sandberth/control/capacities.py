@@ -19,7 +19,7 @@ from sandberth.kube.names import FreshReason, NodeCapacityCondition, Schedulable
 from sandberth.kube.nodecapacity import Amounts, NodeCapacity, NodeCapacityView
 from sandberth.kube.nodecapacity import Report as ReportModel
 from sandberth.kube.objects import Condition
-from sandberth.kube.paths import capacity_path
+from sandberth.kube.paths import capacity_path, node_path
 from sandberth.kube.reportlines import parse_line
 
 LOG = logging.getLogger(__name__)
@@ -73,6 +73,9 @@ class Capacities:
         capacity = self._state.streams.capacities.by_name("", name)
         try:
             if capacity is not None and capacity.owner_node_uid != node.facts.uid:
+                current = await self._state.api.get(node_path(name))
+                if current is None or current["metadata"]["uid"] != node.facts.uid:
+                    return  # the object may be right, and the Node that we know the old one: its stream will tell
                 await self._state.api.delete_capacity(name, capacity.uid)
                 self._state.streams.capacities.observe(capacity, deleted=True, in_stream=False)
                 capacity = None

@@ -1,19 +1,23 @@
 """The ConfigMap `sandberth-flags`: read at each change, swapped as a whole, and complained about where it is wrong."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
-from uuid import uuid4
 
 from sandberth.control.state import State
 from sandberth.core.errors import SandberthError
 from sandberth.flags import KEYS, Flags, Reading, read
 from sandberth.kube import names
+from sandberth.kube.errors import ApiError
 
 LOG = logging.getLogger(__name__)
 _VALUE_LIMIT = 200
 _UNKNOWN_SHOWN = 5
+_PENDING_LIMIT = 100
+_PENDING_SECONDS = 60.0  # so long an Event may wait: for a leader that has just begun, or for the next turn
 
 
 class FlagSource:
@@ -24,7 +28,7 @@ class FlagSource:
         self._changed = changed
         self.version = 0  # the newest resourceVersion that was taken in
         self._told: frozenset[tuple[str, str]] = frozenset()
-        self._pending: list[dict[str, Any]] = []
+        self._pending: deque[tuple[float, dict[str, Any]]] = deque(maxlen=_PENDING_LIMIT)  # since when, Event
         self.is_read = False
         self._show(state.flags)
 
@@ -58,12 +62,20 @@ class FlagSource:
             self.observe(None)
 
     async def post_events(self) -> None:
-        """Send the Warning events that are due; one that cannot be sent is logged and dropped."""
-        pending, self._pending = self._pending, []
-        for event in pending:
+        """Send the Warning events that are due; one that cannot be sent is logged and dropped.
+
+        What a standby saw long ago was told by the leader of that time.
+        """
+        pending = list(self._pending)
+        self._pending.clear()
+        for since_s, event in pending:
+            if self._state.now_s() - since_s > _PENDING_SECONDS:
+                continue
             try:
                 await self._state.api.create_event(self._state.settings.namespace, event)
             except SandberthError as error:
+                if isinstance(error, ApiError) and error.already_exists:
+                    continue  # told by the leader before us
                 LOG.warning("The event %r could not be sent: %s", event["message"], error)
 
     def _tell(self, body: Mapping[str, Any] | None, reading: Reading) -> None:
@@ -87,7 +99,7 @@ class FlagSource:
                 continue
             LOG.warning("ConfigMap %s: %s", names.FLAGS_CONFIGMAP, message)
             self._state.metrics.flag_problems.labels(key if key in KEYS else "other", reason).inc()
-            self._pending.append(self._event(body, reason, message))
+            self._pending.append((self._state.now_s(), self._event(body, reason, message)))
         self._told = told
 
     def _event(self, body: Mapping[str, Any] | None, reason: str, message: str) -> dict[str, Any]:
@@ -95,11 +107,16 @@ class FlagSource:
         involved = {"apiVersion": "v1", "kind": "ConfigMap", "name": names.FLAGS_CONFIGMAP, "namespace": namespace}
         if body is not None:
             involved["uid"] = body["metadata"]["uid"]
+        # The name says what is told of which version: another operator that tells the same finds it told.
+        told = f"{involved.get('uid')} {self.version} {reason} {message}"
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{names.FLAGS_CONFIGMAP}.{uuid4().hex[:16]}", "namespace": namespace},
+            "metadata": {
+                "name": f"{names.FLAGS_CONFIGMAP}.{sha256(told.encode()).hexdigest()[:16]}",
+                "namespace": namespace,
+            },
             "involvedObject": involved,
             "type": "Warning",
             "reason": reason,

@@ -13,19 +13,21 @@ from typing import Any
 
 import msgspec
 
+from sandberth.control.access import Access
 from sandberth.control.flag_source import FlagSource
 from sandberth.control.state import State
 from sandberth.core.errors import SandberthError
 from sandberth.kube import names
 from sandberth.kube.client import decoded
 from sandberth.kube.errors import ApiError
-from sandberth.kube.paths import capacity_path, configmap_path, node_path, sandbox_path
-from sandberth.kube.store import Key, Store
+from sandberth.kube.paths import capacity_path, configmap_path, node_path, pod_path, sandbox_path
+from sandberth.kube.store import Key, Store, mapping_key
 
 LOG = logging.getLogger(__name__)
 _PAGE = 500
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _GRACE_SECONDS = 5.0
+_REFUSED_INTERVAL_SECONDS = 10.0
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -62,11 +64,16 @@ class _Stream(msgspec.Struct):
 
 
 class Healing:
-    """The lists of Sandboxes, Nodes and NodeCapacities, and the first read of the flags."""
+    """The lists of Sandboxes, Nodes and NodeCapacities, and the read of the flags.
+
+    `obstacle` says what could not be read that must be, None when it was.
+    """
 
     def __init__(self, state: State, flags: FlagSource) -> None:
         self._state = state
         self._flags = flags
+        self.access = Access(state.now_s)
+        self.obstacle: str | None = None
         streams = state.streams
         self._streams = [
             _Stream("nodes", node_path(), streams.nodes, streams.observe_node, lambda _, name: node_path(name)),
@@ -90,30 +97,33 @@ class Healing:
         """Return how many looks in a row found changes of a stream that brought no event since, the worst stream's."""
         return max(stream.missed_in_a_row for stream in self._streams)
 
-    async def first_lists(self) -> None:
-        """List everything by consistent reads, Nodes first; retried until it succeeds."""
+    async def read_all(self) -> None:
+        """Take in everything as it is now by consistent reads, Nodes first; retried until it succeeds."""
         for stream in self._streams:
-            await self._patiently(partial(self._list, stream), stream.name)
-        await self._patiently(self._read_flags, "the flags")
+            await self.patiently(partial(self._list, stream), stream.name)
+        await self.patiently(self._read_flags, "the flags")
 
     async def run(self) -> None:
         """Look for missed changes for ever."""
-        interval = self._state.settings.healing_interval_seconds
         while True:
+            interval = self._state.settings.healing_interval_seconds
+            if self.access.is_refused:
+                interval = min(interval, _REFUSED_INTERVAL_SECONDS)
             await asyncio.sleep(interval * self._state.rng.uniform(0.9, 1.1))
-            try:
-                await self._read_flags()  # kopf tells of no ConfigMap that vanished while its watch was broken
-            except SandberthError as error:
-                LOG.info("The flags were not read again: %s", error)
+            # kopf tells of no ConfigMap that vanished while its watch was broken
+            await self._try_to_read("the flags", self._read_flags)
+            await self._try_to_read("pods", self._peek_at_pods)
             for stream in self._streams:
                 try:
                     missed = await self._look(stream)
                 except SandberthError as error:
                     LOG.info("The look for missed %s failed: %s", stream.name, error)
+                    self.access.failed(stream.name, error)
                     continue
                 except Exception:
                     LOG.exception("The look for missed %s failed; it is a net, and the streams go on.", stream.name)
                     continue
+                self.access.answered(stream.name)
                 heard, stream.heard = stream.heard, self._state.streams.heard[stream.name]
                 is_silent = missed and heard == stream.heard  # one that is merely late still brings something
                 stream.missed_in_a_row = stream.missed_in_a_row + 1 if is_silent else 0
@@ -121,20 +131,37 @@ class Healing:
                     LOG.warning("The stream of %s had missed %d changes.", stream.name, missed)
                     self._state.metrics.healed.labels(stream.name).inc(missed)
 
-    async def _patiently(self, read: Callable[[], Awaitable[None]], what: str) -> None:
+    async def patiently(self, read: Callable[[], Awaitable[None]], what: str) -> None:
+        """Read until it succeeds; `obstacle` tells meanwhile why it does not."""
         pause = 0.2
         while True:
             try:
                 await read()
             except SandberthError as error:
+                self.obstacle = f"{what} cannot be read: {error}"
                 LOG.warning("Cannot read %s yet: %s", what, error)
                 await asyncio.sleep(pause * self._state.rng.uniform(0.8, 1.2))
                 pause = min(pause * 2, 5.0)
             else:
+                self.obstacle = None
                 return
+
+    async def _try_to_read(self, what: str, read: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await read()
+        except SandberthError as error:
+            LOG.info("A look at %s failed: %s", what, error)
+            self.access.failed(what, error)
+        else:
+            self.access.answered(what)
+
+    async def _peek_at_pods(self) -> None:
+        """Ask for one Pod: a watch that is open does not notice that its user has lost the right to it."""
+        await self._state.api.client.list(pod_path(), {"limit": 1, "resourceVersion": "0"})
 
     async def _list(self, stream: _Stream) -> None:
         params: dict[str, str | int] = {"limit": _PAGE}
+        listed: set[str] = set()
         while True:
             try:
                 page = decoded(await self._state.api.client.list(stream.path, params))
@@ -143,14 +170,21 @@ class Healing:
                     raise SandberthError(f"{stream.path} is not served: are the CRDs installed?") from error
                 if error.gone and "continue" in params:
                     del params["continue"]
+                    listed.clear()
                     continue
                 raise
             for item in page.get("items") or ():
+                listed.add(mapping_key(item).uid)
                 stream.observe(item)
             token = page["metadata"].get("continue")
             if not token:
-                return
+                break
             params["continue"] = token
+        version = int(page["metadata"]["resourceVersion"])
+        for known in stream.store:
+            key = stream.store.key_of(known)
+            if key.uid not in listed and key.resource_version <= version:
+                stream.store.observe(known, deleted=True, in_stream=False)
 
     async def _look(self, stream: _Stream) -> int:
         """Hold one list of metadata against the store; return how much the stream had missed."""

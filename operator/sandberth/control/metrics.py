@@ -45,6 +45,15 @@ class Metrics:
         self.healed = Counter(
             "sandberth_healed_objects", "Changes that a stream missed and a list found.", ["stream"], registry=registry
         )
+        self.leader = Gauge("sandberth_leader", "1 while this process may write, 0 on standby.", registry=registry)
+        self.takeover_seconds = Gauge(
+            "sandberth_takeover_seconds",
+            "Time from the Lease to the first placement allowed, of this process; 0 before.",
+            registry=registry,
+        )
+        self.lease_errors = Counter(
+            "sandberth_lease_errors", "Reads and writes of the Lease that failed.", registry=registry
+        )
         self.sandboxes = Gauge("sandberth_sandboxes", "Sandboxes known.", registry=registry)
         self.waiting = Gauge("sandberth_sandboxes_waiting", "Sandboxes without an eligible node.", registry=registry)
         self.queue_length = Gauge("sandberth_queue_length", "Objects that wait for a worker.", registry=registry)

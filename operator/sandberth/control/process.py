@@ -12,13 +12,16 @@ import time
 import uvloop
 
 from sandberth.control.application import Operator
+from sandberth.control.leadership import Leadership
+from sandberth.control.lease import Timing
 from sandberth.control.settings import Settings
 from sandberth.core.errors import SandberthError
 from sandberth.kube.client import Client
 from sandberth.kube.kubeconfig import cluster_access
 
 LOG = logging.getLogger(__name__)
-_GRACE_SECONDS = 2.0
+_GRACE_SECONDS = 1.0
+_LEASE_CONNECTIONS = 2
 # The API server stores templates nested up to 10,000 levels, and kopf reads every Sandbox of a stream or none: one such
 # object must not end the stream. (The JSON parser of the standard library needs 3 MB of stack for that.)
 _RECURSION_LIMIT = 50_000
@@ -60,16 +63,30 @@ def run_process(settings: Settings, *, json_logs: bool = False) -> None:
 async def _run(settings: Settings) -> int:
     access = cluster_access(settings.kubeconfig)
     stopped = asyncio.Event()
-    async with Client(access) as client:
-        operator = Operator(settings, access, client, on_kopf_started=lambda: _stop_on_signals(stopped))
+    leadership = Leadership(elected=settings.lease_duration_seconds > 0)
+    lease_limit = Timing(settings.lease_duration_seconds).call_seconds
+    async with (
+        Client(access, before_write=leadership.check) as client,
+        Client(access, connections=_LEASE_CONNECTIONS, timeout_seconds=lease_limit) as lease_client,
+    ):
+        operator = Operator(
+            settings,
+            access,
+            client,
+            leadership=leadership,
+            lease_client=lease_client,
+            on_kopf_started=lambda: _stop_on_signals(stopped),
+        )
         _stop_on_signals(stopped)
         running = asyncio.create_task(operator.run(), name="operator")
         stopping = asyncio.create_task(stopped.wait(), name="signal")
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not stopped.is_set():
             stopping.cancel()
+            await operator.step_down()
             return _failure(running)
         LOG.info("Stopping.")
+        await operator.step_down()
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await asyncio.wait({running}, timeout=_GRACE_SECONDS)

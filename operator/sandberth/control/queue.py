@@ -21,12 +21,13 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, work: Callable[[K], Awaitable[None]]) -> None:
         self._work = work
-        self._ready: asyncio.Queue[K] = asyncio.Queue()  # wakes one worker a key, not all of them
+        self._ready: asyncio.Queue[K | None] = asyncio.Queue()  # wakes one worker a key, not all of them; None closes
         self._queued: set[K] = set()
         self._running: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
+        self._is_closed = False
         self.failures = 0
 
     def __len__(self) -> int:
@@ -66,6 +67,11 @@ class WorkQueue(Generic[K]):
             for _ in range(workers):
                 group.create_task(self._worker())
 
+    def close(self) -> None:
+        """Take up nothing more: `run` returns once what is under way is done."""
+        self._is_closed = True
+        self._ready.put_nowait(None)
+
     def _ring(self, key: K) -> None:
         self._timers.pop(key, None)
         self.add(key)
@@ -78,6 +84,9 @@ class WorkQueue(Generic[K]):
     async def _worker(self) -> None:
         while True:
             key = await self._ready.get()
+            if key is None or self._is_closed:
+                self._ready.put_nowait(None)  # for the next worker
+                return
             self._queued.discard(key)
             self._running.add(key)
             try:

@@ -6,6 +6,7 @@ end of the last one stands in the status.
 """
 
 import logging
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -32,6 +33,7 @@ LOG = logging.getLogger(__name__)
 MAX_FAILED_STARTS = 3
 NODES_BEFORE_A_REST = 3  # that many nodes in a row are tried where kube-scheduler cannot bind a Pod
 _LOSSES_FORGOTTEN_SECONDS = 600.0
+_TELL_UNSCHEDULABLE_AFTER_SECONDS = 3.0
 _LONGEST_ERROR_PAUSE_SECONDS = 4.0  # so long after an outage an object may still be left alone
 _LONGEST_REFUSED_PAUSE_SECONDS = 60.0
 _LONGEST_EXCLUSION_SECONDS = 300.0
@@ -153,8 +155,11 @@ class Reconciler:
         if pod.terminal:
             await self._ended(work, pod)
             return
-        if not pod.bound and await self._not_bound(work, pod):
-            return
+        if not pod.bound:
+            if await self._not_bound(work, pod):
+                return
+            if not self._is_worth_telling(work, pod):
+                pod = replace(pod, unschedulable=None)
         if await self._reader.node_is_gone(pod):
             await self._remover.remove(work, pod)  # the Pod is lost, whatever it says
         elif await self._start_deadline_passed(work, pod):
@@ -219,6 +224,22 @@ class Reconciler:
             return None
         return f"kube-scheduler could not within {limit:g} s: {pod.unschedulable}"
 
+    def _is_worth_telling(self, work: Work, pod: PodFacts) -> bool:
+        """Return whether kube-scheduler's refusal stands in the status already, or long enough to be worth a write.
+
+        Its caches may be behind by a moment, and then it says no and binds the Pod at once.
+        """
+        since, ready = work.track.unschedulable, work.status.condition(SandboxCondition.READY)
+        if pod.unschedulable is None or since is None:
+            return False
+        if ready is not None and ready.message.startswith(statuses.SCHEDULER_SAYS):
+            return True
+        patience = min(_TELL_UNSCHEDULABLE_AFTER_SECONDS, self._state.settings.unschedulable_after_seconds / 2)
+        left = since[1] + patience - work.now_s
+        if left > 0:
+            self.queue.add_after(work.uid, left)
+        return left <= 0
+
     def _count_unschedulable(self, work: Work, pod: PodFacts) -> None:
         """Keep the Sandbox from a node where kube-scheduler could not bind it, and let it rest after a few of them."""
         track = work.track
@@ -226,15 +247,15 @@ class Reconciler:
             return
         track.counted_pod = pod.uid
         track.unschedulables += 1
-        rounds, is_full = divmod(track.unschedulables, NODES_BEFORE_A_REST)
+        rests, tries_since = divmod(track.unschedulables, NODES_BEFORE_A_REST)
         first = self._state.settings.unschedulable_after_seconds / 2
-        pause = pause_seconds(rounds + 1, self._state.rng, first=first, longest=_LONGEST_EXCLUSION_SECONDS)
+        pause = pause_seconds(rests + 1, self._state.rng, first=first, longest=_LONGEST_EXCLUSION_SECONDS)
         track.retry_unschedulable_at_s = work.now_s + pause
         generation = work.sandbox.generation
         node = self._state.fleet.by_name(pod.node_name)
         if node is not None:
             track.excluded[node.facts.uid] = Exclusion(work.now_s + pause, None, generation)
-        if is_full == 0:
+        if tries_since == 0:
             track.retry_at_s, track.refused_generation = work.now_s + pause, generation
             track.refused_reason = PlacedReason.UNSCHEDULABLE
 
@@ -343,8 +364,10 @@ class Reconciler:
             self.queue.add_after(work.uid, left)
         elif not await self._reader.is_current(work):
             self.queue.add(work.uid)
-        else:
-            await self._state.api.delete_sandbox(work.sandbox.namespace, work.sandbox.name, work.uid)
+        elif not await self._state.api.delete_sandbox(
+            work.sandbox.namespace, work.sandbox.name, work.uid, work.seen.resource_version
+        ):
+            await self._reader.reread(work)  # its time may have been changed
 
     async def _being_deleted(self, work: Work, pod: PodFacts | None) -> None:
         """Somebody's finalizer keeps the object: the Pod goes all the same, and nothing new starts."""
@@ -392,10 +415,13 @@ class Reconciler:
 
 
 def _is_outdated(work: Work, pod: PodFacts) -> bool:
-    """Return whether the spec was corrected after this Pod was made and before Placed was written."""
+    """Return whether the spec was corrected after this Pod was made and before Placed was written.
+
+    A Pod of a later generation than the Sandbox's says that we have not seen the newest Sandbox yet.
+    """
     return (
         work.status.node_name is None
         and work.stored_attempt < attempt_number(pod)  # else Placed was written, and somebody cleared the node's name
         and pod.generation is not None
-        and pod.generation != work.sandbox.generation
+        and pod.generation < work.sandbox.generation
     )

@@ -18,7 +18,7 @@ from sandberth.kube import names
 from sandberth.kube.building import ask_of
 from sandberth.kube.constraints import RuntimeClass, volume_terms
 from sandberth.kube.errors import ApiError
-from sandberth.kube.paths import claim_path, configmap_path, runtime_class_path, volume_path
+from sandberth.kube.paths import claim_path, namespace_path, runtime_class_path, volume_path
 from sandberth.kube.pods import PodSpecError
 from sandberth.kube.sandbox import Sandbox
 from sandberth.kube.template import claims_of, parse_host_features, sandbox_refusals
@@ -59,9 +59,9 @@ class Review:
         return Verdict(ask)
 
     async def _allowed_host_features(self) -> frozenset[str]:
-        policy = await self._state.api.get(configmap_path(self._state.settings.namespace, names.POLICY_CONFIGMAP))
-        data = (policy or {}).get("data") or {}
-        return parse_host_features(data.get(names.ALLOWED_HOST_FEATURES_KEY))
+        own = await self._state.api.get(namespace_path(self._state.settings.namespace))
+        annotations = (own or {"metadata": {}})["metadata"].get("annotations") or {}
+        return parse_host_features(annotations.get(names.HOST_FEATURES_ANNOTATION))
 
     async def _volumes(self, namespace: str, claims: list[str]) -> tuple[tuple[Term, ...], ...]:
         """Return where the volumes can be mounted that the claims are bound to already.

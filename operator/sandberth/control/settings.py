@@ -18,4 +18,5 @@ class Settings:
     unschedulable_after_seconds: float = 30.0
     scheduler_after_seconds: float | None = None  # None: a Sandbox without room waits for as long as it takes
     healing_interval_seconds: float = 60.0
+    lease_duration_seconds: float = 15.0  # 0: no election, this process leads
     seed: int | None = None

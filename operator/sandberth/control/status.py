@@ -27,6 +27,7 @@ _PULL_FAILURES = frozenset(
 )
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _MESSAGE_LIMIT = 1024
+SCHEDULER_SAYS = "kube-scheduler: "
 _ORDER: dict[str, int] = {condition: position for position, condition in enumerate(SandboxCondition)}
 
 
@@ -198,7 +199,7 @@ def finished_status(
 
 def _readiness(pod: PodFacts, *, node_ready: bool) -> tuple[bool, ReadyReason, str]:
     if not pod.bound and not pod.deleting:  # nothing is said while kube-scheduler is at work: that would cost a write
-        return False, ReadyReason.STARTING, f"kube-scheduler: {pod.unschedulable}" if pod.unschedulable else ""
+        return False, ReadyReason.STARTING, SCHEDULER_SAYS + pod.unschedulable if pod.unschedulable else ""
     if not node_ready:
         return False, ReadyReason.NODE_UNREACHABLE, f"node {pod.node_name} is not ready; the Pod counts as alive"
     if pod.deleting:

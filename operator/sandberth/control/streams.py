@@ -89,6 +89,10 @@ class Streams:
         if deleted:
             self.unverified.discard(seen.uid)
 
+    def doubt_sandboxes(self) -> None:
+        """Have every Sandbox known now read again before anything is created or deleted for it."""
+        self.unverified.update(seen.uid for seen in self.sandboxes)
+
     def observe_node(self, body: Mapping[str, Any], *, deleted: bool = False) -> None:
         """Take in one state of a Node."""
         try:

@@ -6,7 +6,7 @@ once (never a POST or PATCH) when a connection kept alive turns out to be closed
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -39,11 +39,20 @@ class Client:
     """An open connection pool; use it as an async context manager.
 
     Every method raises ApiError when the server said no, and Unreachable when no whole answer came: a write may then
-    have been executed.
+    have been executed. `before_write` is called when a write has its connection and would go out next, so however long
+    it had to wait: what it raises keeps the write back.
     """
 
-    def __init__(self, access: ClusterAccess, *, connections: int = 100, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        access: ClusterAccess,
+        *,
+        connections: int = 100,
+        timeout_seconds: float = 30.0,
+        before_write: Callable[[], None] | None = None,
+    ) -> None:
         self.access = access
+        self._before_write = before_write
         self._connections = connections
         self._limits = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._session: aiohttp.ClientSession | None = None
@@ -57,6 +66,7 @@ class Client:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=self._limits,
+            trace_configs=[_guard(self._before_write)] if self._before_write is not None else None,
             headers={
                 "Accept-Encoding": "identity",  # compressing lists costs the server more than the bytes are worth
                 "User-Agent": f"sandberth/{__version__}",
@@ -226,6 +236,7 @@ class Client:
                     headers=headers,
                     timeout=limits,
                     allow_redirects=False,
+                    trace_request_ctx=method,
                     proxy=self.access.proxy,
                     server_hostname=self.access.server_hostname,
                 ) as response:
@@ -244,3 +255,14 @@ class Client:
 
 def _total_timeout(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
+
+
+def _guard(before_write: Callable[[], None]) -> aiohttp.TraceConfig:
+    async def connected(_: aiohttp.ClientSession, context: Any, __: object) -> None:
+        if context.trace_request_ctx != "GET":
+            before_write()
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_create_end.append(connected)
+    config.on_connection_reuseconn.append(connected)
+    return config

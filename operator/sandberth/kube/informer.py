@@ -28,6 +28,8 @@ _LONGEST_PAUSE_SECONDS = 2.0  # so long after an outage the stream may still be 
 _LONGEST_RETRY_AFTER_SECONDS = 30.0
 _SHORT_WATCH_SECONDS = 1.0
 _REPORTED_LIMIT = 1000
+_CATCH_UP_SECONDS = 0.5
+_CATCH_UP_LOOK_SECONDS = 0.02
 
 
 class _ListMetadata(msgspec.Struct, rename="camel"):
@@ -116,6 +118,21 @@ class Informer(Generic[T]):
     async def synced(self) -> None:
         """Return once one whole list has been taken in."""
         await self._synced.wait()
+
+    async def catch_up(self) -> None:
+        """Return once every change stored before this call has been taken in. Raises ApiError or Unreachable.
+
+        A stream without changes says nothing for up to a minute, so it is not waited for for long: a list tells.
+        """
+        content = await self._client.list(self._path, {**self._params, "limit": 1})
+        version = _number(_PAGES.decode(content).metadata.resource_version)
+        patience = _CATCH_UP_SECONDS
+        while self.store.resource_version < version:
+            if patience <= 0:
+                await self._list()
+                return
+            await asyncio.sleep(_CATCH_UP_LOOK_SECONDS)
+            patience -= _CATCH_UP_LOOK_SECONDS
 
     def seconds_since_activity(self) -> float:
         """Return how long the server has been silent: no line, no list, not even an error as an answer."""

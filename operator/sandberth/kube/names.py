@@ -16,9 +16,8 @@ NODECAPACITY_KIND: Final = "NodeCapacity"
 
 NAMESPACE: Final = "sandberth-system"
 FLAGS_CONFIGMAP: Final = "sandberth-flags"
-POLICY_CONFIGMAP: Final = "sandberth-policy"
-ALLOWED_HOST_FEATURES_KEY: Final = "allowed-host-features"
 OPERATOR_SERVICE_ACCOUNT: Final = "sandberth-operator"
+OPERATOR_LEASE: Final = "sandberth-operator"
 REPORTER_SERVICE_ACCOUNT: Final = "sandberth-reporter"
 API_REPORTER_SERVICE_ACCOUNT: Final = "sandberth-reporter-api"
 
@@ -29,6 +28,7 @@ NOMINAL_MEMORY_ANNOTATION: Final = f"{PREFIX}nominal-memory"
 NODE_NAME_ANNOTATION: Final = f"{PREFIX}node-name"  # the chosen node, where kube-scheduler binds
 NODE_UID_ANNOTATION: Final = f"{PREFIX}node-uid"
 GENERATION_ANNOTATION: Final = f"{PREFIX}generation"
+HOST_FEATURES_ANNOTATION: Final = f"{PREFIX}allowed-host-features"  # of the operator's namespace
 
 
 class Phase(StrEnum):

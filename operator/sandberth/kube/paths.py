@@ -51,6 +51,11 @@ def node_path(name: str | None = None) -> str:
     return path_of("", "v1", "nodes", name=name)
 
 
+def namespace_path(name: str) -> str:
+    """Return the path of a Namespace."""
+    return path_of("", "v1", "namespaces", name=name)
+
+
 def configmap_path(namespace: str, name: str | None = None) -> str:
     """Return the path of a ConfigMap."""
     return path_of("", "v1", "configmaps", namespace=namespace, name=name)
@@ -69,3 +74,8 @@ def volume_path(name: str) -> str:
 def runtime_class_path(name: str) -> str:
     """Return the path of a RuntimeClass."""
     return path_of("node.k8s.io", "v1", "runtimeclasses", name=name)
+
+
+def lease_path(namespace: str, name: str | None = None) -> str:
+    """Return the path of a Lease."""
+    return path_of("coordination.k8s.io", "v1", "leases", namespace=namespace, name=name)

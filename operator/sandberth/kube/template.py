@@ -16,7 +16,7 @@ _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
 def parse_host_features(text: str | None) -> frozenset[str]:
-    """Return the features named in `allowed-host-features` of the policy ConfigMap; absent or empty allows none."""
+    """Return the features that the annotation `allowed-host-features` names; absent or empty allows none."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
 
 

@@ -136,5 +136,6 @@ def _image_names(kubeadm: Path) -> dict[str, str]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    target.write_bytes(source.read_bytes())
-    target.chmod(source.stat().st_mode)
+    content = source.read_bytes()
+    target.write_bytes(content)
+    target.chmod(0o755 if content.startswith(b"#!") else 0o644)  # an installed package may have lost its modes
