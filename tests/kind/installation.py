@@ -8,12 +8,12 @@ from sandberth.core.quantity import cpu_millicores, whole_bytes
 from sandberth.core.resources import ZERO, Resources
 from sandberth.kube import names
 from sandberth.kube.nodecapacity import NodeCapacityStatus, Report
+from sandberth.kube.pods import convert_pod
 from tests.kind.bed import KindBed, Object
 
 OPERATOR = "sandberth-operator"
 REPORTER = "sandberth-reporter"
 PROGRAMS = (f"deployment/{OPERATOR}", f"daemonset/{REPORTER}")
-_ENDED = ("Succeeded", "Failed")
 
 
 # --- Pods and processes ---
@@ -92,18 +92,14 @@ def condition(bed: KindBed, node: str, kind: str) -> tuple[str, str]:
 
 
 def held_on(bed: KindBed, node: str) -> tuple[int, Resources]:
-    """Return how many Sandboxes the Pods on a node are, and what the node's view must come to, by the Pods alone."""
-    total, sandboxes = ZERO, 0
-    for pod in bed.list("Pod"):
-        if pod["spec"].get("nodeName") != node or pod["status"].get("phase") in _ENDED:
-            continue
-        is_sandbox = any(owner["kind"] == names.SANDBOX_KIND for owner in pod["metadata"].get("ownerReferences", []))
-        sandboxes += is_sandbox
-        for container in pod["spec"]["containers"]:
-            resources = container.get("resources", {})
-            amounts = resources.get("limits" if is_sandbox else "requests", {})
-            total += Resources(cpu_millicores(amounts.get("cpu", "0")), whole_bytes(amounts.get("memory", "0")))
-    return sandboxes, total
+    """Return how many Sandboxes the Pods on a node are, and what the node's view must come to, by the Pods alone.
+
+    What one Pod comes to is what the reporter's tests compare with `kubectl describe node`; whether each counts once is
+    what is asked here.
+    """
+    pods = [convert_pod(pod) for pod in bed.list("Pod") if pod["spec"].get("nodeName") == node]
+    living = [pod for pod in pods if not pod.terminal]
+    return sum(pod.owner_uid is not None for pod in living), sum((pod.nominal for pod in living), ZERO)
 
 
 def viewed_on(bed: KindBed, node: str) -> tuple[int, Resources]:
@@ -121,7 +117,10 @@ def wait_for_true_views(bed: KindBed, seconds: float = 90) -> None:
         pairs = {node: (viewed_on(bed, node), held_on(bed, node)) for node in nodes}
         return {node: (viewed, held) for node, (viewed, held) in pairs.items() if viewed != held}
 
-    bed.wait(lambda: not differing(), "views that equal the Pods", seconds)
+    try:
+        bed.wait(lambda: not differing(), "views that equal the Pods", seconds)
+    except AssertionError as error:
+        raise AssertionError(f"node -> viewed, held: {differing()}\n{error}") from None
 
 
 # --- flags ---

@@ -34,9 +34,11 @@ BURN = ("python3", "-c", "import signal, sys; signal.signal(15, lambda *_: sys.e
 @pytest.fixture(scope="module", autouse=True)
 def _short_interval(bed: KindBed) -> Iterator[None]:
     """Have the reporters report often, and as often as before when the module is through."""
-    _set_interval(bed, f"{INTERVAL_SECONDS}s", "100%")
-    yield
-    _set_interval(bed, None, "10%")
+    try:
+        _set_interval(bed, f"{INTERVAL_SECONDS}s", "100%")
+        yield
+    finally:
+        _set_interval(bed, None, "10%")
 
 
 def _set_interval(bed: KindBed, interval: str | None, at_once: str) -> None:

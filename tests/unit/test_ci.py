@@ -13,11 +13,11 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = "ci: Docker does not run here, so make test-kind (the tests on real kubelets) was left out\n"
 
 
-def run_ci(folder: Path, *, docker: str) -> subprocess.CompletedProcess[str]:
-    """Run a copy of the script with a `make` that tells its targets, and a `docker` that is this shell script."""
+def run_ci(folder: Path, *, docker: str, make: str = 'echo "$@"') -> subprocess.CompletedProcess[str]:
+    """Run a copy of the script with a `make` and a `docker` that are these shell scripts."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
-    for name, script in (("make", 'echo "$@"'), ("docker", docker)):
+    for name, script in (("make", make), ("docker", docker)):
         program = folder / name
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
@@ -39,6 +39,14 @@ def test_without_docker_it_says_in_one_line_what_is_left_out(tmp_path: Path, doc
 
     assert (done.returncode, done.stderr) == (0, LEFT_OUT)
     assert "test-kind" not in done.stdout
+
+
+@pytest.mark.parametrize("failing", ["check", "test", "test-kind"])
+def test_what_fails_ends_it(tmp_path: Path, failing: str) -> None:
+    done = run_ci(tmp_path, docker="exit 0", make=f'echo "$1"; test "$1" != {failing}')
+
+    assert done.returncode != 0
+    assert done.stdout.split()[-1] == failing
 
 
 def test_github_runs_the_same_commands() -> None:
