@@ -108,13 +108,14 @@ def test_service_accounts_can_do_their_work_and_no_more(kubectl: Kubectl, home: 
         can(kubectl, OPERATOR, "create", "pods", "-n", home),
         can(kubectl, OPERATOR, "patch", "sandboxes.sandberth.dev", "--subresource", "status", "-n", home),
         can(kubectl, OPERATOR, "watch", "configmaps/sandberth-flags", "--all-namespaces"),
-        can(kubectl, OPERATOR, "get", f"namespaces/{NAMESPACE}"),
+        can(kubectl, OPERATOR, "get", f"namespaces/{NAMESPACE}", "-n", NAMESPACE),
         can(kubectl, OPERATOR, "create", "events", "-n", NAMESPACE),
         can(kubectl, API_REPORTER, "list", "pods", "--all-namespaces"),
     ]
     refused = [
         can(kubectl, OPERATOR, "get", "secrets", "-n", home),
         can(kubectl, OPERATOR, "get", "configmaps", "-n", NAMESPACE),
+        can(kubectl, OPERATOR, "get", f"namespaces/{home}", "-n", home),
         can(kubectl, OPERATOR, "patch", "sandboxes.sandberth.dev", "-n", home),
         can(kubectl, OPERATOR, "create", "events", "-n", home),
         can(kubectl, OPERATOR, "patch", "pods", "-n", home),
@@ -201,7 +202,7 @@ def test_applying_the_manifests_again_takes_no_setting_back(kubectl: Kubectl) ->
     overlay = str(ROOT / "manifests/overlays/local")
     try:
         kubectl("patch", *flags, "--type", "merge", "-p", alpha)
-        kubectl("annotate", "namespace", NAMESPACE, f"{HOST_FEATURES_ANNOTATION}=,")
+        kubectl("annotate", "namespace", NAMESPACE, "--overwrite", f"{HOST_FEATURES_ANNOTATION}=,")
 
         kubectl("apply", "-k", overlay)
         kubectl("apply", "--server-side", "--force-conflicts", "-k", overlay)

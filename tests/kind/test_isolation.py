@@ -1,7 +1,12 @@
 """What a sandbox may do, seen from inside it."""
 
 import json
+from collections.abc import Iterator
 
+import pytest
+import yaml
+
+from sandberth.kube import names
 from tests.kind.bed import FOREVER, KindBed, a_sandbox
 from tests.kind.rooms import a_container, a_templated_sandbox
 
@@ -41,3 +46,25 @@ def test_a_template_that_says_nothing_is_as_restricted(bed: KindBed, namespace: 
     bed.wait_for_phase("box", namespace=namespace)
 
     assert json.loads(bed.exec("box", "python3", "-c", LOOK, namespace=namespace)) == NOTHING
+
+
+@pytest.fixture
+def allowed_host_pid(bed: KindBed) -> Iterator[None]:
+    """What an administrator does to let templates see the processes of their node."""
+    bed.kubectl("annotate", "namespace", names.NAMESPACE, "--overwrite", f"{names.HOST_FEATURES_ANNOTATION}=hostPID")
+    yield
+    bed.kubectl("annotate", "namespace", names.NAMESPACE, f"{names.HOST_FEATURES_ANNOTATION}-")
+
+
+def test_a_host_feature_is_refused_unless_the_administrator_allows_it(
+    bed: KindBed, namespace: str, request: pytest.FixtureRequest
+) -> None:
+    text = yaml.safe_dump(a_templated_sandbox("box", fields={"hostPID": True}))
+    arguments = ("apply", "--namespace", namespace, "--filename=-")
+
+    assert "hostPID is not allowed in a Sandbox" in bed.kubectl(*arguments, text=text, check=False).stderr
+    request.getfixturevalue("allowed_host_pid")
+    bed.wait(lambda: bed.kubectl(*arguments, text=text, check=False).returncode == 0, "the permission holds", 30)
+
+    bed.wait_for_phase("box", namespace=namespace)
+    assert "kubelet" in bed.exec("box", "sh", "-c", "cat /proc/[0-9]*/comm", namespace=namespace, check=False)
