@@ -12,7 +12,7 @@ from tests.kind.rooms import a_container, a_templated_sandbox, condition_of
 
 FOLDER = "/var/local-volumes"  # on the workers
 HOSTNAME = "kubernetes.io/hostname"
-WORK = [{"name": "work", "mountPath": "/work"}]
+WORK = [{"name": "work", "mountPath": "/data"}]
 BINDING_SECONDS = 150  # with a node that is given up after 30 s
 
 
@@ -100,14 +100,14 @@ def test_a_volume_is_bound_on_the_chosen_node_and_keeps_its_data_for_the_next_sa
     claim = bed.get("PersistentVolumeClaim", "work", namespace)
     assert claim is not None
     assert claim["spec"]["volumeName"] == f"{chosen}-{namespace}"
-    bed.exec("first", "sh", "-c", "echo kept > /work/note", namespace=namespace)
+    bed.exec("first", "sh", "-c", "echo kept > /data/note", namespace=namespace)
     assert bed.on_node(chosen, "cat", f"{FOLDER}/{namespace}/note").stdout == "kept\n"
 
     bed.kubectl("delete", "sandbox", "first", "--namespace", namespace)
     bed.apply(with_claim("second", "work", placement={"preferredNode": other}), namespace)
     second = bed.wait_for_phase("second", namespace=namespace, seconds=BINDING_SECONDS)
     assert second["status"]["nodeName"] == chosen, "that is where the volume is"
-    assert bed.exec("second", "cat", "/work/note", namespace=namespace) == "kept\n"
+    assert bed.exec("second", "cat", "/data/note", namespace=namespace) == "kept\n"
 
 
 def test_a_volume_that_is_made_on_demand_leaves_the_choice_to_best_of_k(bed: KindBed, namespace: str) -> None:
