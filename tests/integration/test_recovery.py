@@ -191,8 +191,9 @@ def test_a_refused_sandbox_runs_once_something_on_a_node_that_refused_it_changes
     assert boxes.has_phase("Running")["nodeName"] == node
 
 
-def test_three_pods_that_fail_before_they_run_fail_their_sandbox(boxes: Boxes) -> None:
-    boxes.apply(annotations=plays(fail_reason="SomethingElse"))
+def test_three_pods_that_fail_before_they_run_fail_their_sandbox(boxes: Boxes, berths: Berths) -> None:
+    berths.add_nodes(3)  # of its own: on one that an earlier test has just removed a Pod would be lost, not failed
+    berths.apply("box", annotations=plays(fail_reason="SomethingElse"))
 
     status = boxes.has_phase("Failed")
 
